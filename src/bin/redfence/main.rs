@@ -1,0 +1,3 @@
+//! The `redfence` command line.
+
+fn main() {}
