@@ -1,3 +1,7 @@
 //! A distributed lock on a quorum of independent Redis nodes, with fencing tokens minted by that same quorum.
 
+#[cfg(any(feature = "redis", feature = "embedded"))]
+pub mod backend;
+#[cfg(feature = "embedded")]
+pub mod node;
 pub mod proto;

@@ -152,8 +152,9 @@ impl NodeState {
 
     /// Lets the key's life run out by `millis`.
     pub fn advance(&mut self, millis: u64) {
-        self.lock =
-            self.lock.and_then(|(owner, left)| left.checked_sub(millis).filter(|&l| l > 0).map(|l| (owner, l)));
+        self.lock = self
+            .lock
+            .and_then(|(owner, left)| left.checked_sub(millis).filter(|&l| l > 0).map(|l| (owner, l)));
     }
 
     /// Ends the key now.

@@ -1,0 +1,3 @@
+//! Back ends: each gives leases with tokens behind the face of `crate::lock`.
+
+pub mod redlock;
