@@ -1,0 +1,158 @@
+//! When nothing is left behind.
+//!
+//! A release goes to every node, also to those that refused or did not answer. It is sent again to nodes that may hold our key
+//! and have not said that it is gone. A node whose grant is *unknown* may do it after the release (an old connection's
+//! bytes can be read late), so there "not mine" is not the last word: the release is repeated, a bounded number of times.
+
+use super::super::message::{Reply, Request};
+use super::super::tally::{NodeId, NodeSet, Verdict};
+use super::super::time::Timestamp;
+use super::{Config, Event, Known, Output, Round};
+
+/// What became of a release.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ReleaseOutcome {
+    /// A quorum of keys was ours and is gone.
+    Released,
+    /// So many nodes say "not yours" that the lock was not held any more.
+    NotHeld,
+    /// Too few nodes answered. What is left ends with the TTL; the release is still being sent.
+    Unknown,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Releasing {
+    /// Somebody waits for the outcome.
+    report: bool,
+    /// When to say [`ReleaseOutcome::Unknown`].
+    report_by: Timestamp,
+    /// How often the release has been sent.
+    rounds: u8,
+    /// When to send it again.
+    next: Timestamp,
+    /// Nodes that have been asked and have not answered.
+    asked: NodeSet,
+    released: NodeSet,
+    absent: NodeSet,
+    /// Nodes where a release may have been done without our hearing of it.
+    unsure: NodeSet,
+}
+
+impl Releasing {
+    pub(super) fn new(config: &Config, now: Timestamp, asked: NodeSet, report: bool) -> Self {
+        Self {
+            report,
+            report_by: now + config.patience,
+            rounds: 1,
+            next: now + config.release_backoff.delay(0, 1.0),
+            asked,
+            released: NodeSet::EMPTY,
+            absent: NodeSet::EMPTY,
+            unsure: NodeSet::EMPTY,
+        }
+    }
+
+    /// Counts one answer: to the release, or a grant that comes after the verdict.
+    pub(super) fn count(
+        &mut self,
+        known: &Known,
+        node: NodeId,
+        round: Round,
+        reply: Reply,
+        out: &mut Vec<Output>,
+    ) {
+        if round != Round::Release {
+            if matches!(reply, Reply::Mine(_)) && !self.asked.contains(node) {
+                self.straggler(known, node, out);
+            }
+            return;
+        }
+        self.asked.remove(node);
+        match reply {
+            Reply::Released => {
+                self.released.insert(node);
+                self.absent.remove(node);
+            }
+            // Our earlier release may have been the one that did it.
+            Reply::NotMine if self.unsure.contains(node) && known.signed.contains(node) => {
+                self.released.insert(node);
+            }
+            Reply::NotMine => {
+                self.absent.insert(node);
+            }
+            Reply::Unknown => {
+                self.unsure.insert(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// A grant that came after this node's release was answered: the key is there again.
+    fn straggler(&mut self, known: &Known, node: NodeId, out: &mut Vec<Output>) {
+        self.absent.remove(node);
+        self.released.remove(node);
+        self.asked.insert(node);
+        let request = Request::Release { owner: known.owner };
+        out.push(Output::Send { to: NodeSet::only(node), round: Round::Release, request });
+    }
+
+    /// Reports the outcome when it is decided, sends again when it is time; true when nothing is left to do.
+    pub(super) fn settle(
+        &mut self,
+        known: &Known,
+        config: &Config,
+        now: Timestamp,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        let open = self.unsettled(known);
+        let over = now >= known.horizon || (self.rounds >= config.release_rounds && self.asked.is_empty());
+        // While somebody waits for the outcome, nodes that hold no key of ours are heard too.
+        let heard = !self.report || self.asked.is_empty() || self.verdict(config) != Verdict::Pending;
+        let done = (open.is_empty() && heard) || over;
+        if self.report {
+            let outcome = match self.verdict(config) {
+                Verdict::Won => Some(ReleaseOutcome::Released),
+                Verdict::Lost => Some(ReleaseOutcome::NotHeld),
+                Verdict::Pending => (done || now >= self.report_by).then_some(ReleaseOutcome::Unknown),
+            };
+            if let Some(outcome) = outcome {
+                self.report = false;
+                out.push(Output::Event(Event::Released(outcome)));
+            }
+        }
+        if done {
+            return true;
+        }
+        let again = open.without(self.asked);
+        if !again.is_empty() && now >= self.next && self.rounds < config.release_rounds {
+            self.asked = self.asked.union(again);
+            self.next = now + config.release_backoff.delay(u32::from(self.rounds), 1.0);
+            self.rounds += 1;
+            let request = Request::Release { owner: known.owner };
+            out.push(Output::Send { to: again, round: Round::Release, request });
+        }
+        false
+    }
+
+    fn verdict(&self, config: &Config) -> Verdict {
+        config.quorum.verdict(self.released.len(), self.absent.len())
+    }
+
+    /// Nodes that may still hold our key.
+    fn unsettled(&self, known: &Known) -> NodeSet {
+        let said = self.released.union(self.absent).without(known.unanswered);
+        known.at_risk().without(said)
+    }
+
+    pub(super) fn next_wake(&self, known: &Known) -> Timestamp {
+        let again = !self.unsettled(known).without(self.asked).is_empty();
+        let mut at = known.horizon;
+        if self.report {
+            at = at.min(self.report_by);
+        }
+        if again {
+            at = at.min(self.next);
+        }
+        at
+    }
+}
