@@ -2,6 +2,11 @@
 
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
+#[cfg(feature = "redis")]
+pub mod lock;
 #[cfg(feature = "embedded")]
 pub mod node;
 pub mod proto;
+
+#[cfg(feature = "redis")]
+pub use lock::{DistributedLock, Lease, LockBuilder, LockGuard};

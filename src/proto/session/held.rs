@@ -43,6 +43,8 @@ pub enum LostReason {
     QuorumGone,
     /// The longest hold allowed is over.
     MaxHold,
+    /// The holder gave it back. Never said by a session: a lease that outlives its holder reads so.
+    Released,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

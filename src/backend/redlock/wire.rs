@@ -1,0 +1,260 @@
+//! One request as a Redis command, and one answer as a reply.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+
+use super::scripts::{Keys, NODE_RECORD, Script};
+use crate::lock::report::{NodeAnswer, NodeError};
+use crate::proto::message::Record;
+use crate::proto::{Reply, Request, Stand};
+
+/// What a node answered: for the state machine, and for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) answer: NodeAnswer,
+}
+
+impl Answer {
+    pub(crate) fn failed(error: NodeError) -> Self {
+        let reply = match error {
+            NodeError::NoAnswer(_) => Reply::Unknown,
+            _ => Reply::Refused,
+        };
+        Self { reply, answer: NodeAnswer::Failed(error) }
+    }
+}
+
+/// What a node knows of a lock and of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inspection {
+    /// The value that signs the lock key, if it exists.
+    pub holder: Option<String>,
+    /// How long the key lives still; `None` if there is no key, or no TTL.
+    pub remaining: Option<Duration>,
+    /// The counter of the resource.
+    pub counter: Option<u64>,
+    /// The node record.
+    pub record: Record,
+}
+
+/// Runs one request on an open connection.
+pub(crate) async fn ask(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    request: &Request,
+) -> Result<Answer, RedisError> {
+    let value = match request {
+        Request::AcquireClassic { owner, ttl } => {
+            let mut set = redis::cmd("SET");
+            set.arg(&keys.lock).arg(owner.to_string()).arg("NX").arg("PX").arg(ttl.as_millis());
+            match connection.send_packed_command(&set).await? {
+                Value::Nil => return why_taken(connection, keys).await,
+                other => other,
+            }
+        }
+        other => run(connection, &call(keys, other)).await?,
+    };
+    Ok(read(request, &value).unwrap_or_else(|| Answer::failed(strange(&value))))
+}
+
+/// Asks what a node knows of a lock.
+pub(crate) async fn inspect(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+) -> Result<Inspection, RedisError> {
+    let value = run(connection, &call(keys, &Request::Inspect)).await?;
+    inspection(&value).ok_or_else(|| (ErrorKind::UnexpectedReturnType, "inspection").into())
+}
+
+struct Call {
+    script: Script,
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+fn call(keys: &Keys, request: &Request) -> Call {
+    let lock = || vec![keys.lock.clone()];
+    let all = || vec![keys.lock.clone(), keys.counter.clone(), NODE_RECORD.to_owned()];
+    let (script, keys, args) = match *request {
+        Request::Acquire { owner, ttl, hint } => {
+            (Script::Acquire, all(), vec![owner.to_string(), ttl.as_millis().to_string(), hint.to_string()])
+        }
+        Request::Confirm { owner, number } => {
+            (Script::Confirm, all(), vec![owner.to_string(), number.to_string()])
+        }
+        Request::Extend { owner, ttl } | Request::AcquireClassic { owner, ttl } => {
+            (Script::Extend, lock(), vec![owner.to_string(), ttl.as_millis().to_string()])
+        }
+        Request::Release { owner } => {
+            (Script::Release, lock(), vec![owner.to_string(), keys.channel.clone()])
+        }
+        Request::Inspect => (Script::Inspect, all(), vec![]),
+        Request::Init { epoch, floor } => {
+            (Script::Init, vec![NODE_RECORD.to_owned()], vec![epoch.to_string(), floor.to_string()])
+        }
+    };
+    Call { script, keys, args }
+}
+
+/// EVALSHA, and EVAL where the node does not know the script (B74: caches are flushed, nodes are restarted).
+async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Result<Value, RedisError> {
+    let by_digest = command("EVALSHA", digest(call.script), call);
+    match connection.send_packed_command(&by_digest).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            connection.send_packed_command(&command("EVAL", call.script.text(), call)).await
+        }
+        other => other,
+    }
+}
+
+fn command(name: &str, script: &str, call: &Call) -> Cmd {
+    let mut cmd = redis::cmd(name);
+    cmd.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+    cmd
+}
+
+fn digest(script: Script) -> &'static str {
+    static DIGESTS: OnceLock<Vec<(Script, String)>> = OnceLock::new();
+    let digests = DIGESTS.get_or_init(|| {
+        let digest = |script: Script| (script, redis::Script::new(script.text()).get_hash().to_owned());
+        Script::ALL.map(digest).to_vec()
+    });
+    digests.iter().find(|(known, _)| *known == script).map_or("", |(_, digest)| digest)
+}
+
+/// Classic SET NX tells only "no". The reasons that waiting cannot cure are worth one more question.
+async fn why_taken(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Answer, RedisError> {
+    let mut question = redis::pipe();
+    question.cmd("TYPE").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
+    let (kind, left): (String, i64) = question.query_async(connection).await?;
+    let not_a_lock = |what: &str| Answer::failed(NodeError::NotALock(what.to_owned()));
+    Ok(match (kind.as_str(), left) {
+        ("string", -1) => not_a_lock("it has no TTL"),
+        ("string" | "none", left) => taken(0, left),
+        (other, _) => not_a_lock(&format!("it holds a {other}")),
+    })
+}
+
+fn taken(number: u64, left: i64) -> Answer {
+    let remaining = u64::try_from(left).ok().map(Duration::from_millis);
+    Answer { reply: Reply::Taken { number }, answer: NodeAnswer::Taken { remaining } }
+}
+
+fn read(request: &Request, value: &Value) -> Option<Answer> {
+    let (reply, answer) = match request {
+        Request::AcquireClassic { .. } => match value {
+            Value::Okay => (Reply::Mine(Stand::CLASSIC), NodeAnswer::Granted { number: 0 }),
+            _ => return None,
+        },
+        Request::Acquire { .. } | Request::Confirm { .. } => match numbers(value)?.as_slice() {
+            &[1, number, epoch] => {
+                let (number, epoch) = (u64::try_from(number).ok()?, u64::try_from(epoch).ok()?);
+                (Reply::Mine(Stand { number, epoch }), NodeAnswer::Granted { number })
+            }
+            &[0, number, left] => return Some(taken(u64::try_from(number).ok()?, left)),
+            [0] => (Reply::NotMine, NodeAnswer::NotMine),
+            [-1] => (Reply::Empty, NodeAnswer::Empty),
+            _ => return None,
+        },
+        Request::Extend { .. } => match value {
+            Value::Int(1) => (Reply::Extended, NodeAnswer::Extended),
+            Value::Int(0) => (Reply::NotMine, NodeAnswer::NotMine),
+            _ => return None,
+        },
+        Request::Release { .. } => match value {
+            Value::Int(1) => (Reply::Released, NodeAnswer::Released),
+            Value::Int(0) => (Reply::NotMine, NodeAnswer::NotMine),
+            _ => return None,
+        },
+        Request::Inspect => record_answer(inspection(value)?.record),
+        Request::Init { .. } => match numbers(value)?.as_slice() {
+            &[epoch, floor, high] => record_answer(record(epoch, floor, high)?),
+            _ => return None,
+        },
+    };
+    Some(Answer { reply, answer })
+}
+
+fn record_answer(record: Record) -> (Reply, NodeAnswer) {
+    let answer = match record.epoch {
+        None => NodeAnswer::Empty,
+        Some(_) => NodeAnswer::Granted { number: record.high },
+    };
+    (Reply::Record(record), answer)
+}
+
+fn record(epoch: i64, floor: i64, high: i64) -> Option<Record> {
+    let (floor, high) = (u64::try_from(floor).ok()?, u64::try_from(high).ok()?);
+    Some(Record { epoch: u64::try_from(epoch).ok(), floor, high })
+}
+
+fn inspection(value: &Value) -> Option<Inspection> {
+    let Value::Array(parts) = value else { return None };
+    let [holder, rest @ ..] = parts.as_slice() else { return None };
+    let holder = match holder {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    };
+    let rest: Vec<i64> = rest.iter().map(number).collect::<Option<_>>()?;
+    let &[left, counter, epoch, floor, high] = rest.as_slice() else { return None };
+    let remaining = u64::try_from(left).ok().map(Duration::from_millis);
+    let counter = u64::try_from(counter).ok();
+    Some(Inspection { holder, remaining, counter, record: record(epoch, floor, high)? })
+}
+
+fn numbers(value: &Value) -> Option<Vec<i64>> {
+    match value {
+        Value::Array(parts) => parts.iter().map(number).collect(),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn strange(value: &Value) -> NodeError {
+    NodeError::Other(format!("an answer that redfence does not understand: {value:?}"))
+}
+
+/// Sorts a client error into what it means for the lock. `sent`: the request may have reached the node.
+pub(crate) fn explain(error: &RedisError, sent: bool) -> NodeError {
+    let text = error.to_string();
+    let code = error.code().unwrap_or_default();
+    match (error.kind(), code) {
+        (ErrorKind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS") => NodeError::Authentication(text),
+        (ErrorKind::Server(ServerErrorKind::NoPerm), _) => NodeError::Denied(text),
+        (
+            ErrorKind::Server(
+                ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::CrossSlot
+                | ServerErrorKind::ClusterDown,
+            ),
+            _,
+        ) => NodeError::ClusterShard(text),
+        (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => NodeError::Replica(text),
+        (_, "WRONGTYPE" | "NOTTL") => NodeError::NotALock(text),
+        (_, "NOTANUMBER") => NodeError::Damaged(text),
+        (_, "EXHAUSTED") => NodeError::Exhausted(text),
+        // Redis words a denied command inside a script in its own way, by version.
+        (ErrorKind::Server(_) | ErrorKind::Extension, _)
+            if text.contains("can't run this command") || text.contains("NOPERM") =>
+        {
+            NodeError::Denied(text)
+        }
+        (ErrorKind::Server(_) | ErrorKind::Extension, _) if text.contains("WRONGTYPE") => {
+            NodeError::NotALock(text)
+        }
+        (ErrorKind::Server(_) | ErrorKind::Extension, _) => NodeError::Other(text),
+        _ if sent => NodeError::NoAnswer(text),
+        _ => NodeError::Unreachable(text),
+    }
+}

@@ -1,0 +1,195 @@
+//! The public face of the lock, the same for every back end.
+//!
+//! `options` finds what cannot work, `wait` tries until it works, `guard` and `hold` are what the holder has, `scope` runs work
+//! under a lock, `clock` is the only place that reads a clock, `report` and `error` say what each node said.
+
+pub mod clock;
+pub mod error;
+mod guard;
+pub(crate) mod hold;
+mod options;
+pub mod report;
+mod scope;
+mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use guard::LockGuard;
+pub use hold::{Lease, Released};
+pub use options::{LockBuilder, MAX_RESOURCE_BYTES};
+pub use scope::RunError;
+pub use wait::Acquire;
+
+pub use crate::backend::redlock::node::{ByteStream, Connecting, Connector};
+pub use crate::backend::redlock::wire::Inspection;
+pub use crate::proto::first_start::Outcome as InitOutcome;
+pub use crate::proto::session::{LostReason, Mode, ReleaseOutcome};
+
+use crate::backend::redlock::Redlock;
+use crate::proto::first_start::Start;
+use crate::proto::{NodeSet, Owner, Quorum, Request};
+use error::{AcquireError, ConfigError};
+use options::Defaults;
+use report::{NodeError, Report};
+
+/// A distributed lock on a quorum of independent nodes.
+///
+/// One value serves any number of resources and tasks; clones share their connections. Nothing is connected until it is needed.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use redfence::DistributedLock;
+///
+/// let locks = DistributedLock::builder()
+///     .nodes(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
+///     .ttl(Duration::from_secs(10))
+///     .build()?;
+///
+/// let guard = locks.acquire("invoices/42", Duration::from_secs(5)).await?;
+/// let token = guard.token();              // give it to every read and write of what the lock protects
+/// // .. work, while guard.is_held() ..
+/// guard.release().await;
+/// # Ok(()) }
+/// ```
+///
+/// A lock on clocks and timeouts cannot exclude by itself: a holder may be paused for longer than its lease. What must not be
+/// lost needs the fencing token as well, on reads and on writes (`docs/safety.md`, `R9`).
+#[derive(Clone, Debug)]
+pub struct DistributedLock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    backend: Redlock,
+    defaults: Defaults,
+}
+
+impl DistributedLock {
+    /// Starts to build a lock.
+    pub fn builder() -> LockBuilder {
+        LockBuilder::default()
+    }
+
+    fn new(backend: Redlock, defaults: Defaults) -> Self {
+        Self { inner: Arc::new(Inner { backend, defaults }) }
+    }
+
+    /// Tries once, and does not wait for another holder.
+    ///
+    /// Cancel-safe: dropping the future leaves no key behind.
+    ///
+    /// # Errors
+    /// [`AcquireError::Contended`] if somebody else holds the lock; the others as documented there.
+    pub async fn try_acquire(&self, resource: &str) -> Result<LockGuard, AcquireError> {
+        self.on(resource).try_acquire().await
+    }
+
+    /// Tries until it works, for at most `wait`.
+    ///
+    /// Woken by the release, and backstopped by the holder's remaining TTL and by polling with jitter; it never spins. There is no
+    /// queue: waiters race. Cancel-safe: dropping the future leaves no key behind.
+    ///
+    /// # Errors
+    /// What the last attempt met, when the time is over; at once what waiting cannot cure.
+    pub async fn acquire(&self, resource: &str, wait: Duration) -> Result<LockGuard, AcquireError> {
+        self.on(resource).wait(wait).acquire().await
+    }
+
+    /// One acquisition with its own TTL, wait, number of attempts or extension.
+    pub fn on(&self, resource: &str) -> Acquire {
+        Acquire::new(self.clone(), resource)
+    }
+
+    /// Runs `work` under the lock, extends it while the work runs, stops the work when the lock is lost, and releases.
+    ///
+    /// The work is handed the [`Lease`]. It is stopped by dropping its future, at the latest at its next `.await`; what it has
+    /// spawned or blocks on is not stopped: hand those the lease's cancellation token, and the fencing token to what they
+    /// write.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`] if the work was not begun, [`RunError::Lost`] if it was stopped.
+    pub async fn run<T, F>(
+        &self,
+        resource: &str,
+        wait: Duration,
+        work: impl FnOnce(Lease) -> F,
+    ) -> Result<T, RunError>
+    where
+        F: Future<Output = T>,
+    {
+        self.on(resource).wait(wait).run(work).await
+    }
+
+    /// How many nodes there are, and how many must agree.
+    pub fn quorum(&self) -> Quorum {
+        self.inner.backend.settings.quorum
+    }
+
+    /// The addresses of the nodes, without credentials.
+    pub fn addresses(&self) -> Vec<String> {
+        self.inner.backend.nodes().iter().map(|node| node.address.clone()).collect()
+    }
+
+    /// What every node knows of a lock: address, and what it said. Changes nothing.
+    ///
+    /// # Errors
+    /// If the resource name cannot be one.
+    pub async fn inspect(
+        &self,
+        resource: &str,
+    ) -> Result<Vec<(String, Result<Inspection, NodeError>)>, ConfigError> {
+        let resource = self.checked(resource)?;
+        Ok(self.inner.backend.inspect(&resource).await)
+    }
+
+    /// Releases a lock by its owner value: for scripts, and after a crash. Prefer [`LockGuard::release`].
+    ///
+    /// # Errors
+    /// If the resource name cannot be one.
+    pub async fn release_owner(&self, resource: &str, owner: Owner) -> Result<Report, ConfigError> {
+        let resource = self.checked(resource)?;
+        Ok(self.inner.backend.ask_all(&resource, Request::Release { owner }).await)
+    }
+
+    /// Extends a lock by its owner value: for scripts. Prefer [`LockGuard::extend`].
+    ///
+    /// The lock lives on only if a quorum of nodes says [`report::NodeAnswer::Extended`].
+    ///
+    /// # Errors
+    /// If the resource name cannot be one, or the TTL leaves no validity.
+    pub async fn extend_owner(
+        &self,
+        resource: &str,
+        owner: Owner,
+        ttl: Duration,
+    ) -> Result<Report, ConfigError> {
+        let resource = self.checked(resource)?;
+        let ttl = options::checked_ttl(ttl, self.inner.backend.settings.drift)?;
+        Ok(self.inner.backend.ask_all(&resource, Request::Extend { owner, ttl }).await)
+    }
+
+    /// Gives a cluster of empty nodes its first epoch: what `redfence init` does. Refused if any node has one.
+    ///
+    /// `floor` is the number from which tokens start: 0 for a new cluster; for one that replaces an older one, at least the
+    /// largest token ever used.
+    pub async fn init(&self, floor: u64) -> InitOutcome {
+        // Random, so that it cannot equal the epoch of any other cluster that these nodes might meet.
+        let epoch = (self.inner.backend.entropy().owner().0 as u64 >> 16) | 2;
+        self.inner.backend.first_start(Start::Operator { epoch, floor }).await
+    }
+
+    /// Waits until everything left in the background is done: releases, late answers. True if all is done within `limit`.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.inner.backend.drain()).await.is_ok()
+    }
+
+    fn checked(&self, resource: &str) -> Result<String, ConfigError> {
+        options::checked_resource(&self.inner.backend.settings.prefix, resource)
+    }
+}
+
+/// Nodes by their place in the configured list, as an [`InitOutcome`] names them.
+pub type Nodes = NodeSet;

@@ -1,0 +1,294 @@
+//! How to make a lock: everything that can be wrong is found here, before any node is asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ConnectionInfo, IntoConnectionInfo};
+
+use super::DistributedLock;
+use super::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use super::error::ConfigError;
+use crate::backend::redlock::node::{Connector, Limits, Node};
+use crate::backend::redlock::scripts::RESERVED;
+use crate::backend::redlock::{Redlock, Settings};
+use crate::proto::retry::Backoff;
+use crate::proto::session::{AutoExtend, Mode};
+use crate::proto::tally::MAX_NODES;
+use crate::proto::{Drift, NodeId, Quorum, Ttl};
+
+/// The longest resource name, in bytes.
+pub const MAX_RESOURCE_BYTES: usize = 1024;
+
+/// Builds a [`DistributedLock`]; see [`DistributedLock::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LockBuilder {
+    nodes: Vec<String>,
+    mode: Mode,
+    ttl: Duration,
+    drift: Drift,
+    patience: Duration,
+    prefix: String,
+    backoff: Backoff,
+    max_hold: Duration,
+    extend_every: Option<Duration>,
+    auto_init: bool,
+    allow_weak_quorum: bool,
+    clock: Option<Arc<dyn Clock>>,
+    entropy: Option<Arc<dyn Entropy>>,
+    connector: Option<Arc<dyn Connector>>,
+}
+
+impl Default for LockBuilder {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            mode: Mode::Fenced,
+            ttl: Duration::from_secs(10),
+            drift: Drift::default(),
+            patience: Duration::from_millis(500),
+            prefix: String::new(),
+            backoff: Backoff { first: Duration::from_millis(4), most: Duration::from_millis(250) },
+            max_hold: Duration::from_secs(3600),
+            extend_every: None,
+            auto_init: true,
+            allow_weak_quorum: false,
+            clock: None,
+            entropy: None,
+            connector: None,
+        }
+    }
+}
+
+impl LockBuilder {
+    /// The Redis nodes, as URLs: `redis://[user:password@]host:port[/db]`, `rediss://..` for TLS, `unix:///path`.
+    ///
+    /// Independent servers, without replication among them or failover (Redis page, "the Redlock algorithm"). The same
+    /// list, in any order, at every client: two majorities of different lists may miss each other.
+    pub fn nodes<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.nodes = urls.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Fenced (the default), or classic Redlock without tokens.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Life of the lock keys, a whole number of milliseconds. Default 10 s.
+    ///
+    /// After a crash of the holder nobody gets the lock for this long. Work that takes longer extends.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Clock error allowed for. Default: 1 % of the TTL plus 2 ms, as on the Redis page.
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// How long one attempt, one extension or one release waits for nodes at most. Default 500 ms.
+    ///
+    /// The slowest node is never waited for; this bounds the wait when too few answer at all.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Comes before every resource name to make its key. Default: nothing, so that the key is the resource name, and
+    /// other Redlock clients on the same nodes and this one exclude each other.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Pauses between attempts while waiting: doubling from `first` to `most`, each drawn from its upper half. Default 4 ms
+    /// to 250 ms. A published release or the end of the holder's TTL cuts a pause short.
+    pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
+        self.backoff = Backoff { first, most };
+        self
+    }
+
+    /// Where extension is automatic: the longest time to hold a lock in all. Default 1 h.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = max_hold;
+        self
+    }
+
+    /// Where extension is automatic: the time from one extension to the next. Default: a third of the TTL.
+    pub fn extend_every(mut self, every: Duration) -> Self {
+        self.extend_every = Some(every);
+        self
+    }
+
+    /// Whether fresh nodes are given their first epoch without being asked. Default true.
+    ///
+    /// Only if *all* nodes answer and none has ever granted anything. Nodes that lost their data beside nodes in use never
+    /// slip in by this door; they do not vote until an operator re-admits them.
+    pub fn auto_init(mut self, on: bool) -> Self {
+        self.auto_init = on;
+        self
+    }
+
+    /// Allows one node, or an even number of nodes. Default false.
+    ///
+    /// One node tolerates no failure; an even number tolerates no more failures than one node fewer.
+    pub fn allow_weak_quorum(mut self, allow: bool) -> Self {
+        self.allow_weak_quorum = allow;
+        self
+    }
+
+    /// Another clock: for simulations.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Another source of owner values and jitter: for simulations.
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = Some(entropy);
+        self
+    }
+
+    /// Another way to open byte streams to nodes: for simulations, tunnels, in-process nodes.
+    pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// The lock. Connects to nothing: connections are opened when they are needed.
+    ///
+    /// # Errors
+    /// A [`ConfigError`] that shows the numbers and the next step.
+    pub fn build(self) -> Result<DistributedLock, ConfigError> {
+        let infos = self.parse_nodes()?;
+        let quorum = self.quorum(infos.len())?;
+        if self.patience < Duration::from_millis(1) {
+            return Err(ConfigError::Patience(self.patience));
+        }
+        let defaults = Defaults {
+            ttl: self.ttl,
+            backoff: self.backoff,
+            max_hold: self.max_hold,
+            extend_every: self.extend_every,
+        };
+        checked_ttl(self.ttl, self.drift)?;
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
+        let entropy = self.entropy.unwrap_or_else(|| Arc::new(SystemEntropy::default()));
+        let limits = Limits {
+            connect: self.patience.max(Duration::from_millis(200)),
+            stall: (self.patience * 2).max(Duration::from_secs(1)),
+        };
+        let bells = Arc::default();
+        let mut nodes = Vec::with_capacity(infos.len());
+        for (index, info) in infos.into_iter().enumerate() {
+            let address = info.addr().to_string();
+            let node =
+                Node::new(NodeId::new(index), info, self.connector.clone(), limits, Arc::clone(&bells));
+            let node = node.map_err(|error| ConfigError::BadNode { address, reason: error.to_string() })?;
+            nodes.push(Arc::new(node));
+        }
+        let settings = Settings {
+            quorum,
+            mode: self.mode,
+            drift: self.drift,
+            patience: self.patience,
+            prefix: self.prefix,
+            auto_init: self.auto_init,
+        };
+        Ok(DistributedLock::new(Redlock::new(settings, nodes, bells, clock, entropy), defaults))
+    }
+
+    fn parse_nodes(&self) -> Result<Vec<ConnectionInfo>, ConfigError> {
+        if self.nodes.is_empty() {
+            return Err(ConfigError::NoNodes);
+        }
+        if self.nodes.len() > MAX_NODES {
+            return Err(ConfigError::TooManyNodes { given: self.nodes.len(), most: MAX_NODES });
+        }
+        let mut seen = HashMap::new();
+        let mut infos = Vec::with_capacity(self.nodes.len());
+        for (index, url) in self.nodes.iter().enumerate() {
+            let parsed = url.trim().into_connection_info();
+            let info = parsed
+                .map_err(|error| ConfigError::BadNode { address: masked(url), reason: error.to_string() })?;
+            let address = info.addr().to_string();
+            if let Some(first) = seen.insert(address.clone(), index + 1) {
+                return Err(ConfigError::DuplicateNode { address, first, second: index + 1 });
+            }
+            infos.push(info);
+        }
+        Ok(infos)
+    }
+
+    fn quorum(&self, nodes: usize) -> Result<Quorum, ConfigError> {
+        let quorum = Quorum::of(nodes);
+        if !self.allow_weak_quorum && (nodes == 1 || nodes.is_multiple_of(2)) {
+            return Err(ConfigError::WeakQuorum { nodes, spare: quorum.spare() });
+        }
+        Ok(quorum)
+    }
+}
+
+/// What an acquisition takes if it says nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) ttl: Duration,
+    pub(crate) backoff: Backoff,
+    pub(crate) max_hold: Duration,
+    pub(crate) extend_every: Option<Duration>,
+}
+
+/// A TTL that leaves validity.
+pub(crate) fn checked_ttl(ttl: Duration, drift: Drift) -> Result<Ttl, ConfigError> {
+    let valid = Ttl::from_duration(ttl).ok_or(ConfigError::Ttl(ttl))?;
+    let margin = drift.margin(valid);
+    if margin >= ttl {
+        let rate = 1.0 - f64::from(drift.rate_ppm).min(999_999.0) / 1e6;
+        let least = Duration::from_millis((drift.fixed.as_secs_f64() * 1e3 / rate).ceil() as u64 + 1);
+        return Err(ConfigError::NoValidity { ttl, drift: margin, least });
+    }
+    Ok(valid)
+}
+
+/// Extension that comes in time even if one round is lost.
+pub(crate) fn checked_extend(defaults: &Defaults, ttl: Ttl, drift: Drift) -> Result<AutoExtend, ConfigError> {
+    let validity = ttl.as_duration().saturating_sub(drift.margin(ttl));
+    let every = defaults.extend_every.unwrap_or(validity / 3);
+    let most = validity * 2 / 3;
+    if every > most || every.is_zero() {
+        return Err(ConfigError::ExtendTooRare { every, validity, most });
+    }
+    Ok(AutoExtend { every, max_hold: defaults.max_hold })
+}
+
+pub(crate) fn checked_resource(prefix: &str, resource: &str) -> Result<String, ConfigError> {
+    if resource.is_empty() {
+        return Err(ConfigError::EmptyResource);
+    }
+    if resource.len() > MAX_RESOURCE_BYTES {
+        return Err(ConfigError::LongResource { bytes: resource.len(), most: MAX_RESOURCE_BYTES });
+    }
+    let key = format!("{prefix}{resource}");
+    if key.starts_with(RESERVED) {
+        return Err(ConfigError::ReservedResource { key, reserved: RESERVED });
+    }
+    Ok(resource.to_owned())
+}
+
+/// A node's URL without what must not be shown.
+fn masked(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
+        (None, Some((_, host))) => format!("***@{host}"),
+        _ => url.to_owned(),
+    }
+}
