@@ -51,7 +51,7 @@ pub(crate) async fn ask(
         Request::AcquireClassic { owner, ttl } => {
             let mut set = redis::cmd("SET");
             set.arg(&keys.lock).arg(owner.to_string()).arg("NX").arg("PX").arg(ttl.as_millis());
-            match connection.send_packed_command(&set).await? {
+            match send(connection, &set).await? {
                 Value::Nil => return why_taken(connection, keys).await,
                 other => other,
             }
@@ -103,12 +103,17 @@ fn call(keys: &Keys, request: &Request) -> Call {
 /// EVALSHA, and EVAL where the node does not know the script (B74: caches are flushed, nodes are restarted).
 async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Result<Value, RedisError> {
     let by_digest = command("EVALSHA", digest(call.script), call);
-    match connection.send_packed_command(&by_digest).await {
+    match send(connection, &by_digest).await {
         Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            connection.send_packed_command(&command("EVAL", call.script.text(), call)).await
+            send(connection, &command("EVAL", call.script.text(), call)).await
         }
         other => other,
     }
+}
+
+/// One command; an error answer is an error.
+async fn send(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Result<Value, RedisError> {
+    Ok(connection.send_packed_command(cmd).await?.extract_error()?)
 }
 
 fn command(name: &str, script: &str, call: &Call) -> Cmd {
