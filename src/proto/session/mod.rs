@@ -17,7 +17,6 @@ mod acquiring;
 mod held;
 mod releasing;
 
-use core::fmt;
 use core::time::Duration;
 
 use super::message::{FencingToken, Owner, Reply, Request};
@@ -401,15 +400,4 @@ impl Known {
 /// The moment after which no key set or extended by a request begun at `start` can be left.
 fn horizon(start: Timestamp, ttl: Ttl, drift: Drift) -> Timestamp {
     start + ttl.as_duration() + drift.margin(ttl)
-}
-
-impl fmt::Display for Round {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Grant => f.write_str("grant"),
-            Self::Confirm => f.write_str("confirm"),
-            Self::Extend(n) => write!(f, "extend {n}"),
-            Self::Release => f.write_str("release"),
-        }
-    }
 }
