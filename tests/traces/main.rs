@@ -17,7 +17,7 @@ mod world;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, io};
 
 use world::World;
 
@@ -26,7 +26,7 @@ const UPDATE: &str = "REDFENCE_UPDATE";
 #[test]
 fn histories_read_word_for_word_as_written() {
     let update = env::var_os(UPDATE).is_some_and(|value| value == "1");
-    let files = histories();
+    let files = histories().unwrap();
     assert!(!files.is_empty(), "no histories under tests/testdata");
     let mut wrong = String::new();
     for path in files {
@@ -53,12 +53,13 @@ fn a_difference_is_found_and_a_word_that_is_none_is_refused() {
     }
 }
 
-fn histories() -> Vec<PathBuf> {
+fn histories() -> io::Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "txt")).collect();
+    let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    let paths = entries.iter().map(fs::DirEntry::path);
+    let mut files: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "txt")).collect();
     files.sort();
-    files
+    Ok(files)
 }
 
 /// The file as it should be: the input lines as they are, under each the output it has now.
