@@ -58,7 +58,7 @@ pub enum Outcome {
         /// Nodes that are empty.
         empty: NodeSet,
     },
-    /// Some nodes were asked to take the epoch and did not answer. Run again.
+    /// Some nodes were asked to take the epoch and did not answer, or have taken another meanwhile. Run again.
     Partial(NodeSet),
 }
 
@@ -73,7 +73,7 @@ pub struct FirstStart<const MAX: usize = MAX_NODES> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase<const MAX: usize> {
     Looking { seen: [Option<Record>; MAX], silent: NodeSet },
-    Starting { asked: NodeSet, silent: NodeSet },
+    Starting { epoch: u64, asked: NodeSet, silent: NodeSet },
     Done,
 }
 
@@ -90,6 +90,9 @@ impl<const MAX: usize> FirstStart<MAX> {
 
     /// Takes one node's answer; anything but a record means that it did not answer.
     pub fn handle(&mut self, node: NodeId, reply: Reply) -> Option<Step> {
+        if !self.quorum.all().contains(node) {
+            return None;
+        }
         match (&mut self.phase, reply) {
             (Phase::Looking { seen, silent }, reply) => {
                 match reply {
@@ -105,9 +108,11 @@ impl<const MAX: usize> FirstStart<MAX> {
                 let step = self.decide();
                 Some(step)
             }
-            (Phase::Starting { asked, silent }, reply) => {
-                asked.remove(node);
-                if !matches!(reply, Reply::Record(Record { epoch: Some(_), .. })) {
+            (Phase::Starting { epoch, asked, silent }, reply) => {
+                if !asked.remove(node) {
+                    return None;
+                }
+                if !matches!(reply, Reply::Record(record) if record.epoch == Some(*epoch)) {
                     silent.insert(node);
                 }
                 if !asked.is_empty() {
@@ -140,7 +145,7 @@ impl<const MAX: usize> FirstStart<MAX> {
         } else if !allowed {
             Outcome::InUse { empty }
         } else {
-            self.phase = Phase::Starting { asked: empty, silent: NodeSet::EMPTY };
+            self.phase = Phase::Starting { epoch, asked: empty, silent: NodeSet::EMPTY };
             return Step::Send { to: empty, request: Request::Init { epoch, floor } };
         };
         self.phase = Phase::Done;

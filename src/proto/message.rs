@@ -13,8 +13,11 @@ use super::validity::Ttl;
 pub struct Owner(pub u128);
 
 impl Owner {
-    /// The first eight digits, for logs.
+    /// The first eight digits, for logs. The small values of models and tests are written as they are: `A`.
     pub fn short(self) -> String {
+        if self.0 <= u128::from(u32::MAX) {
+            return format!("{:X}", self.0);
+        }
         let mut text = self.to_string();
         text.truncate(8);
         text

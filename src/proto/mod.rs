@@ -26,6 +26,7 @@ pub mod session;
 pub mod tally;
 pub mod time;
 pub mod validity;
+mod wording;
 
 pub use first_start::FirstStart;
 pub use message::{FencingToken, Owner, Reply, Request, Stand};

@@ -93,7 +93,7 @@ fn acquire<S: Store>(store: &mut S, owner: Owner, ttl: Ttl, hint: u64) -> Result
         store.lock_obstacle()?;
         return Ok(Reply::Taken { number });
     }
-    let mut raised = number + 1;
+    let mut raised = number.saturating_add(1);
     if hint > raised && hint - raised <= MAX_HINT_LEAD {
         raised = hint;
     }
@@ -285,5 +285,7 @@ mod tests {
         let before = node;
         assert_eq!(execute(&mut node, acquire), Err(Obstacle::Exhausted));
         assert_eq!(node, before, "an error changes nothing");
+        let mut absurd = NodeState::member(1, u64::MAX);
+        assert_eq!(execute(&mut absurd, acquire), Err(Obstacle::Exhausted));
     }
 }

@@ -16,8 +16,10 @@ pub struct Backoff {
 impl Backoff {
     /// The delay before attempt number `attempt + 1`, counting from 0; `chance` in 0..1 places it in its range.
     pub fn delay(self, attempt: u32, chance: f64) -> Duration {
-        let bound = self.first.saturating_mul(1 << attempt.min(20)).min(self.most);
-        bound.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0))
+        let half = self.first.saturating_mul(1 << attempt.min(20)).min(self.most) / 2;
+        // `max` and `min`, not `clamp`: they turn a NaN into a number.
+        #[allow(clippy::manual_clamp)]
+        half.saturating_add(half.mul_f64(chance.max(0.0).min(1.0)))
     }
 }
 
@@ -31,6 +33,10 @@ mod tests {
         let bounds: Vec<_> = (0..4).map(|n| backoff.delay(n, 1.0).as_millis()).collect();
         assert_eq!(bounds, [10, 20, 35, 35]);
         assert_eq!(backoff.delay(1, 0.0), Duration::from_millis(10));
-        assert_eq!(backoff.delay(u32::MAX, f64::NAN.max(7.0)), Duration::from_millis(35));
+        let forever = Backoff { first: Duration::MAX, most: Duration::MAX };
+        for chance in [f64::NAN, f64::NEG_INFINITY, -0.0, 0.5, 1.0, f64::INFINITY] {
+            assert!(forever.delay(3, chance) >= Duration::MAX / 2, "chance {chance}");
+        }
+        assert_eq!(backoff.delay(u32::MAX, 7.0), Duration::from_millis(35));
     }
 }

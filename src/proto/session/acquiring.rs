@@ -37,7 +37,13 @@ impl<const MAX: usize> Default for Acquiring<MAX> {
 
 /// When an attempt ends at the latest: its patience is over, or winning would leave no validity.
 pub(super) fn deadline(known: &Known, config: &Config) -> Timestamp {
-    (known.start + config.patience).min(valid_until(known.start, config.ttl, config.drift))
+    (known.start + config.patience).min(promise(known, config))
+}
+
+/// Until when the lock may be believed in if it is won: the longest hold bounds it too.
+fn promise(known: &Known, config: &Config) -> Timestamp {
+    let until = valid_until(known.start, config.ttl, config.drift);
+    config.extend.map_or(until, |auto| until.min(known.start + auto.max_hold))
 }
 
 impl<const MAX: usize> Acquiring<MAX> {
@@ -55,7 +61,7 @@ impl<const MAX: usize> Acquiring<MAX> {
 
     pub(super) fn decide(&mut self, known: &Known, config: &Config, now: Timestamp) -> Decision {
         let quorum = config.quorum;
-        let until = valid_until(known.start, config.ttl, config.drift);
+        let until = promise(known, config);
         if let Some(stand) = self.agreed(quorum.needed()) {
             if now >= until {
                 return Decision::Lost(AcquireFailure::ValidityExhausted);

@@ -84,7 +84,7 @@ impl Held {
             failed: NodeSet::EMPTY,
         };
         let next = config.extend.map(|auto| known.start + auto.every);
-        Self { token, valid_until: capped(until, cap), cap, next, extension }
+        Self { token, valid_until: until, cap, next, extension }
     }
 
     pub(super) fn token(&self) -> Option<FencingToken> {

@@ -17,10 +17,9 @@ mod acquiring;
 mod held;
 mod releasing;
 
-use core::fmt;
 use core::time::Duration;
 
-use super::message::{FencingToken, Owner, Reply, Request};
+use super::message::{FencingToken, Owner, Reply, Request, Stand};
 use super::retry::Backoff;
 use super::tally::{MAX_NODES, NodeId, NodeSet, Quorum};
 use super::time::Timestamp;
@@ -153,7 +152,7 @@ pub enum AcquireFailure {
     Contended,
     /// So many nodes are down, empty, failing or silent that a quorum was impossible.
     NoQuorum,
-    /// The nodes were too slow: TTL - elapsed - drift left nothing.
+    /// The nodes were too slow: TTL - elapsed - drift left nothing (or the longest hold was over already).
     ValidityExhausted,
     /// The caller gave up.
     GivenUp,
@@ -176,11 +175,12 @@ struct Known {
     start: Timestamp,
     /// Largest number any node has told: the next attempt's hint.
     best: u64,
-    /// Nodes that have said "mine" at least once: they may hold our key.
+    /// Nodes that have said that a key of ours is or was there.
     signed: NodeSet,
     /// Nodes whose grant has no definite answer: it may still be done there.
     unanswered: NodeSet,
-    /// After this no key of ours can be left (clocks within the drift allowed for).
+    /// When to stop caring: every key set or extended without delay has ended by itself (clocks within the drift allowed
+    /// for). What a node did later than it was asked ends that much later.
     horizon: Timestamp,
 }
 
@@ -214,6 +214,9 @@ impl<const MAX: usize> Session<MAX> {
     /// Takes one input; what follows from it is appended to `out`.
     pub fn handle(&mut self, config: &Config, now: Timestamp, input: Input, out: &mut Vec<Output>) {
         if let Input::Reply { node, round, reply } = input {
+            if !config.quorum.all().contains(node) {
+                return;
+            }
             self.known.note(node, round, reply);
         }
         match (&mut self.phase, input) {
@@ -232,7 +235,8 @@ impl<const MAX: usize> Session<MAX> {
                 held.count(config, now, node, round, reply, out);
                 self.expire(config, now, out);
             }
-            (Phase::Held(_), Input::Wake) => self.expire(config, now, out),
+            // Also a late grant or confirm: it changes nothing, but the clock is looked at whenever there is an input.
+            (Phase::Held(_), Input::Reply { .. } | Input::Wake) => self.expire(config, now, out),
             (Phase::Held(held), Input::Extend { ttl }) => {
                 if now < held.valid_until() {
                     held.extend(&mut self.known, config, now, ttl, out);
@@ -245,9 +249,8 @@ impl<const MAX: usize> Session<MAX> {
                 self.settle(config, now, out);
             }
             (Phase::Releasing(_), Input::Wake) => self.settle(config, now, out),
-            // Answers to a question that no longer matters: a late grant is in `known`, a late confirm or extension
-            // changes nothing.
-            (Phase::Acquiring(_) | Phase::Held(_) | Phase::Lost(_) | Phase::Done, Input::Reply { .. }) => {}
+            // Answers to a question that no longer matters; a late grant is in `known`.
+            (Phase::Acquiring(_) | Phase::Lost(_) | Phase::Done, Input::Reply { .. }) => {}
             // Nothing to do: extending what is not held is refused by the host's handle.
             (
                 Phase::Acquiring(_) | Phase::Lost(_) | Phase::Releasing(_) | Phase::Done,
@@ -264,7 +267,7 @@ impl<const MAX: usize> Session<MAX> {
         match &self.phase {
             Phase::Acquiring(_) => Some(acquiring::deadline(&self.known, config)),
             Phase::Held(held) => Some(held.next_wake(config)),
-            Phase::Releasing(releasing) => Some(releasing.next_wake(&self.known)),
+            Phase::Releasing(releasing) => Some(releasing.next_wake(&self.known, config)),
             Phase::Lost(_) | Phase::Done => None,
         }
     }
@@ -300,7 +303,7 @@ impl<const MAX: usize> Session<MAX> {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Nodes that have said "mine" at least once.
+    /// Nodes that have said that a key of this attempt is or was there.
     pub fn signed(&self) -> NodeSet {
         self.known.signed
     }
@@ -380,14 +383,14 @@ impl<const MAX: usize> Session<MAX> {
 impl Known {
     /// Notes what an answer tells whatever the phase.
     fn note(&mut self, node: NodeId, round: Round, reply: Reply) {
-        if let Reply::Mine(stand) = reply {
-            self.signed.insert(node);
-            self.best = self.best.max(stand.number);
-        }
-        if let Reply::Taken { number } = reply {
+        if let Reply::Mine(Stand { number, .. }) | Reply::Taken { number } = reply {
             self.best = self.best.max(number);
         }
-        if round == Round::Grant && reply != Reply::Unknown {
+        let granted = matches!(reply, Reply::Mine(_) | Reply::Extended | Reply::Released);
+        if granted {
+            self.signed.insert(node);
+        }
+        if granted || (round == Round::Grant && reply != Reply::Unknown) {
             self.unanswered.remove(node);
         }
     }
@@ -398,18 +401,7 @@ impl Known {
     }
 }
 
-/// The moment after which no key set or extended by a request begun at `start` can be left.
+/// The moment after which no key set or extended at `start` is left.
 fn horizon(start: Timestamp, ttl: Ttl, drift: Drift) -> Timestamp {
     start + ttl.as_duration() + drift.margin(ttl)
-}
-
-impl fmt::Display for Round {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Grant => f.write_str("grant"),
-            Self::Confirm => f.write_str("confirm"),
-            Self::Extend(n) => write!(f, "extend {n}"),
-            Self::Release => f.write_str("release"),
-        }
-    }
 }

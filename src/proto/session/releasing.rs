@@ -36,6 +36,8 @@ pub(super) struct Releasing {
     absent: NodeSet,
     /// Nodes where a release may have been done without our hearing of it.
     unsure: NodeSet,
+    /// Nodes whose grant came while a release was on its way: "not mine" to that release may be older than the key.
+    late: NodeSet,
 }
 
 impl Releasing {
@@ -49,6 +51,7 @@ impl Releasing {
             released: NodeSet::EMPTY,
             absent: NodeSet::EMPTY,
             unsure: NodeSet::EMPTY,
+            late: NodeSet::EMPTY,
         }
     }
 
@@ -62,17 +65,20 @@ impl Releasing {
         out: &mut Vec<Output>,
     ) {
         if round != Round::Release {
-            if matches!(reply, Reply::Mine(_)) && !self.asked.contains(node) {
+            if matches!(reply, Reply::Mine(_)) {
                 self.straggler(known, node, out);
             }
             return;
         }
         self.asked.remove(node);
+        let late = self.late.remove(node);
         match reply {
             Reply::Released => {
                 self.released.insert(node);
                 self.absent.remove(node);
             }
+            Reply::NotMine if late => self.straggler(known, node, out),
+            Reply::NotMine if self.released.contains(node) => {}
             // Our earlier release may have been the one that did it.
             Reply::NotMine if self.unsure.contains(node) && known.signed.contains(node) => {
                 self.released.insert(node);
@@ -87,11 +93,13 @@ impl Releasing {
         }
     }
 
-    /// A grant that came after this node's release was answered: the key is there again.
+    /// The key may be there in spite of what this node has answered to a release.
     fn straggler(&mut self, known: &Known, node: NodeId, out: &mut Vec<Output>) {
         self.absent.remove(node);
-        self.released.remove(node);
-        self.asked.insert(node);
+        if !self.asked.insert(node) {
+            self.late.insert(node);
+            return;
+        }
         let request = Request::Release { owner: known.owner };
         out.push(Output::Send { to: NodeSet::only(node), round: Round::Release, request });
     }
@@ -105,26 +113,26 @@ impl Releasing {
         out: &mut Vec<Output>,
     ) -> bool {
         let open = self.unsettled(known);
-        let over = now >= known.horizon || (self.rounds >= config.release_rounds && self.asked.is_empty());
-        // While somebody waits for the outcome, nodes that hold no key of ours are heard too.
-        let heard = !self.report || self.asked.is_empty() || self.verdict(config) != Verdict::Pending;
-        let done = (open.is_empty() && heard) || over;
+        let over = now >= known.horizon || (self.asked.is_empty() && !self.may_repeat(config));
         if self.report {
+            // While somebody waits for the outcome, nodes that hold no key of ours are heard too.
+            let heard = open.is_empty() && self.asked.is_empty();
             let outcome = match self.verdict(config) {
                 Verdict::Won => Some(ReleaseOutcome::Released),
                 Verdict::Lost => Some(ReleaseOutcome::NotHeld),
-                Verdict::Pending => (done || now >= self.report_by).then_some(ReleaseOutcome::Unknown),
+                Verdict::Pending if heard || over || now >= self.report_by => Some(ReleaseOutcome::Unknown),
+                Verdict::Pending => None,
             };
             if let Some(outcome) = outcome {
                 self.report = false;
                 out.push(Output::Event(Event::Released(outcome)));
             }
         }
-        if done {
+        if over || (open.is_empty() && !self.report) {
             return true;
         }
         let again = open.without(self.asked);
-        if !again.is_empty() && now >= self.next && self.rounds < config.release_rounds {
+        if !again.is_empty() && now >= self.next && self.may_repeat(config) {
             self.asked = self.asked.union(again);
             self.next = now + config.release_backoff.delay(u32::from(self.rounds), 1.0);
             self.rounds += 1;
@@ -132,6 +140,10 @@ impl Releasing {
             out.push(Output::Send { to: again, round: Round::Release, request });
         }
         false
+    }
+
+    fn may_repeat(&self, config: &Config) -> bool {
+        self.rounds < config.release_rounds
     }
 
     fn verdict(&self, config: &Config) -> Verdict {
@@ -144,8 +156,8 @@ impl Releasing {
         known.at_risk().without(said)
     }
 
-    pub(super) fn next_wake(&self, known: &Known) -> Timestamp {
-        let again = !self.unsettled(known).without(self.asked).is_empty();
+    pub(super) fn next_wake(&self, known: &Known, config: &Config) -> Timestamp {
+        let again = self.may_repeat(config) && !self.unsettled(known).without(self.asked).is_empty();
         let mut at = known.horizon;
         if self.report {
             at = at.min(self.report_by);
