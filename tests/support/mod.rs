@@ -1,0 +1,24 @@
+//! Real servers, faults between them and the lock, and the runner of the tests that need them.
+//!
+//! A test file takes it in with `#[path = ".."] mod support;`. Everything is blocking and runs on its own threads, so
+//! that a test in any runtime, or in none, can use it. Nothing survives the test process: handles end what they
+//! started when dropped, and the [`reaper`] ends the rest if the process itself is killed.
+
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part of this")]
+
+mod cluster;
+mod port;
+mod proxy;
+mod reaper;
+mod redis_server;
+mod runner;
+mod tls;
+mod waiting;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use port::Port;
+pub(crate) use proxy::{Flow, Proxy, Seen};
+pub(crate) use redis_server::{Condition, Options, RedisServer, Restart, require_redis};
+pub(crate) use runner::{Live, TestOutcome, live_required, live_tests, run_live, test_name};
+pub(crate) use tls::Certificates;
+pub(crate) use waiting::{Stopwatch, eventually, wait_until};
