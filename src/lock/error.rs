@@ -215,7 +215,7 @@ impl AcquireError {
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock is lost. Stop.
-    #[error("the lock is lost: {0:?}")]
+    #[error("the lock is lost: {0}")]
     Lost(LostReason),
     /// Too few nodes answered in time. What was promised before still holds; try again.
     #[error("no quorum for the extension; the lock is still held for {remaining:?} [{report}]")]

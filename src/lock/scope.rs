@@ -15,7 +15,7 @@ pub enum RunError {
     Acquire(#[from] AcquireError),
     /// The lock was lost, and the work was stopped. What it has done so far may stand beside another holder's doing, unless the
     /// resource checks fencing tokens.
-    #[error("the lock on {resource:?} was lost ({reason:?}) and the work was stopped")]
+    #[error("the lock on {resource:?} was lost ({reason}) and the work was stopped")]
     Lost {
         /// The resource.
         resource: String,

@@ -159,14 +159,14 @@ impl Redlock {
         let outcome = self.first_start(Start::Automatic { floor: self.clock.unix_micros() }).await;
         match &outcome {
             Outcome::Started | Outcome::NotNeeded => {
-                tracing::info!(?outcome, "first start of fresh nodes");
+                tracing::info!(%outcome, "first start of fresh nodes");
                 return true;
             }
             Outcome::InUse { empty } => {
                 tracing::error!(nodes = %empty, "empty nodes beside nodes in use: they lost their data and do not vote");
             }
             Outcome::Unanswered(_) | Outcome::Partial(_) => {
-                tracing::warn!(?outcome, "fresh nodes cannot start before all nodes answer");
+                tracing::warn!(%outcome, "fresh nodes cannot start before all nodes answer");
             }
         }
         *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

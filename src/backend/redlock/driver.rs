@@ -254,7 +254,7 @@ impl Driver {
             }
             Event::Failed(reason) => {
                 let report = self.report();
-                tracing::info!(resource, owner, ?reason, ?elapsed, nodes = %report, "not acquired");
+                tracing::info!(resource, owner, %reason, ?elapsed, nodes = %report, "not acquired");
                 self.decide(Err(Failed { reason, elapsed, best: self.session.best(), report }));
             }
             Event::Extended { round, valid_until } => {
@@ -266,19 +266,19 @@ impl Driver {
                 self.extension(round, Ok(()));
             }
             Event::NotExtended { round, reason } => {
-                tracing::warn!(resource, owner, round, ?reason, nodes = %self.report(), "not extended");
+                tracing::warn!(resource, owner, round, %reason, nodes = %self.report(), "not extended");
                 let error = self.not_extended(reason);
                 self.extension(round, Err(error));
             }
             Event::Lost(reason) => {
-                tracing::warn!(resource, owner, ?reason, nodes = %self.report(), "lost");
+                tracing::warn!(resource, owner, %reason, nodes = %self.report(), "lost");
                 if let Some(lease) = &self.lease {
                     lease.lose(reason);
                 }
             }
             Event::Released(outcome) => {
                 let report = self.report();
-                tracing::info!(resource, owner, ?outcome, nodes = %report, "released");
+                tracing::info!(resource, owner, %outcome, nodes = %report, "released");
                 if let Some(done) = self.released.take() {
                     let _ = done.send(Released { outcome, report });
                 }

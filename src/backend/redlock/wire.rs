@@ -113,7 +113,7 @@ async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Result<Valu
 
 /// One command; an error answer is an error.
 async fn send(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Result<Value, RedisError> {
-    Ok(connection.send_packed_command(cmd).await?.extract_error()?)
+    connection.send_packed_command(cmd).await?.extract_error()
 }
 
 fn command(name: &str, script: &str, call: &Call) -> Cmd {
