@@ -188,6 +188,7 @@ impl fmt::Display for LostReason {
             Self::Expired => "expired",
             Self::QuorumGone => "quorum gone",
             Self::MaxHold => "max hold",
+            Self::Released => "released",
         })
     }
 }
