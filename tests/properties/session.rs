@@ -17,11 +17,15 @@ fn millis(range: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
     range.prop_map(Duration::from_millis)
 }
 
+fn ttls(below: u64) -> impl Strategy<Value = Ttl> {
+    (1..below).prop_filter_map("a TTL", Ttl::from_millis)
+}
+
 prop_compose! {
     fn configs()(
         nodes in 1usize..=7,
         classic in prop::bool::weighted(0.2),
-        ttl in 1u64..60,
+        ttl in ttls(60),
         drift in prop_oneof![Just(Drift::default()), Just(Drift::NONE)],
         patience in millis(1..80),
         extend in prop::option::weighted(0.4, (millis(0..30), millis(0..200))),
@@ -31,7 +35,7 @@ prop_compose! {
         Config {
             quorum: Quorum::of(nodes),
             mode: if classic { Mode::Classic } else { Mode::Fenced },
-            ttl: Ttl::from_millis(ttl).unwrap(),
+            ttl,
             drift,
             patience,
             extend: extend.map(|(every, max_hold)| AutoExtend { every, max_hold }),
@@ -68,7 +72,7 @@ fn inputs() -> impl Strategy<Value = Input> {
     prop_oneof![
         20 => (nodes, rounds, replies()).prop_map(|(node, round, reply)| Input::Reply { node, round, reply }),
         2 => Just(Input::Wake),
-        2 => (1u64..80).prop_map(|ttl| Input::Extend { ttl: Ttl::from_millis(ttl).unwrap() }),
+        2 => ttls(80).prop_map(|ttl| Input::Extend { ttl }),
         1 => Just(Input::Release),
     ]
 }
