@@ -136,6 +136,14 @@ proptest! {
             || node.record.high > node.record.floor;
         let before = nodes.clone();
         let outcomes = run(&mut nodes, starts, &choices);
+        for (start, outcome) in starts.iter().zip(outcomes) {
+            let epoch = match start {
+                Start::Automatic { .. } => FIRST_EPOCH,
+                Start::Operator { epoch, .. } => *epoch,
+            };
+            let everywhere = nodes.iter().all(|node| node.record.epoch == Some(epoch));
+            prop_assert!(outcome != Outcome::Started || everywhere, "started, but not into {}", epoch);
+        }
         if before.iter().any(in_use) {
             for (was, is) in before.iter().zip(&nodes) {
                 prop_assert_eq!(was.record.epoch, is.record.epoch, "an empty node slipped in");
