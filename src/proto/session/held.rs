@@ -10,7 +10,7 @@ use super::super::message::{FencingToken, Reply, Request};
 use super::super::tally::{NodeId, NodeSet, Verdict};
 use super::super::time::Timestamp;
 use super::super::validity::{Ttl, valid_until};
-use super::{Config, Event, Known, Output, Round, horizon};
+use super::{Config, Event, Known, Output, Round};
 
 /// Extension without being asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -133,7 +133,7 @@ impl Held {
             failed: NodeSet::EMPTY,
         };
         self.next = config.extend.map(|auto| now + auto.every);
-        known.horizon = known.horizon.max(horizon(now, ttl, config.drift));
+        known.longest = known.longest.max(ttl);
         let request = Request::Extend { owner: known.owner, ttl };
         out.push(Output::Send { to: config.quorum.all(), round: Round::Extend(round), request });
     }

@@ -51,7 +51,7 @@ pub struct Config {
     pub ttl: Ttl,
     /// Clock error allowed for.
     pub drift: Drift,
-    /// How long one attempt, one extension or one release may wait for nodes.
+    /// How long one attempt, one extension or one release may wait for nodes; above zero.
     pub patience: Duration,
     /// Automatic extension, if wanted.
     pub extend: Option<AutoExtend>,
@@ -179,9 +179,8 @@ struct Known {
     signed: NodeSet,
     /// Nodes whose grant has no definite answer: it may still be done there.
     unanswered: NodeSet,
-    /// When to stop caring: every key set or extended without delay has ended by itself (clocks within the drift allowed
-    /// for). What a node did later than it was asked ends that much later.
-    horizon: Timestamp,
+    /// The longest life asked for any key.
+    longest: Ttl,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -206,17 +205,19 @@ impl<const MAX: usize> Session<MAX> {
         };
         let all = config.quorum.all();
         out.push(Output::Send { to: all, round: Round::Grant, request });
-        let horizon = horizon(now, config.ttl, config.drift);
-        let known = Known { owner, start: now, best: 0, signed: NodeSet::EMPTY, unanswered: all, horizon };
+        let longest = config.ttl;
+        let known = Known { owner, start: now, best: 0, signed: NodeSet::EMPTY, unanswered: all, longest };
         Self { known, phase: Phase::Acquiring(Acquiring::default()) }
     }
 
     /// Takes one input; what follows from it is appended to `out`.
     pub fn handle(&mut self, config: &Config, now: Timestamp, input: Input, out: &mut Vec<Output>) {
+        let input = match input {
+            // No node of this lock: only the time it tells is heard.
+            Input::Reply { node, .. } if !config.quorum.all().contains(node) => Input::Wake,
+            other => other,
+        };
         if let Input::Reply { node, round, reply } = input {
-            if !config.quorum.all().contains(node) {
-                return;
-            }
             self.known.note(node, round, reply);
         }
         match (&mut self.phase, input) {
@@ -351,10 +352,9 @@ impl<const MAX: usize> Session<MAX> {
         {
             out.push(Output::Event(Event::NotExtended { round, reason: ExtendFailure::Released }));
         }
-        let all = config.quorum.all();
         let request = Request::Release { owner: self.known.owner };
-        out.push(Output::Send { to: all, round: Round::Release, request });
-        self.phase = Phase::Releasing(Releasing::new(config, now, all, report));
+        out.push(Output::Send { to: config.quorum.all(), round: Round::Release, request });
+        self.phase = Phase::Releasing(Releasing::new(&self.known, config, now, report));
     }
 
     fn settle(&mut self, config: &Config, now: Timestamp, out: &mut Vec<Output>) {
@@ -371,7 +371,6 @@ impl<const MAX: usize> Session<MAX> {
         let held = match &self.phase {
             Phase::Held(held) => {
                 self.known.signed.len() >= config.quorum.needed()
-                    && held.valid_until() <= self.known.horizon
                     && held.token().is_some() == (config.mode == Mode::Fenced)
             }
             _ => true,
@@ -399,9 +398,4 @@ impl Known {
     fn at_risk(&self) -> NodeSet {
         self.signed.union(self.unanswered)
     }
-}
-
-/// The moment after which no key set or extended at `start` is left.
-fn horizon(start: Timestamp, ttl: Ttl, drift: Drift) -> Timestamp {
-    start + ttl.as_duration() + drift.margin(ttl)
 }

@@ -26,6 +26,8 @@ pub(super) struct Releasing {
     report: bool,
     /// When to say [`ReleaseOutcome::Unknown`].
     report_by: Timestamp,
+    /// After this no key set or extended before the release can be left (clocks within the drift allowed for).
+    horizon: Timestamp,
     /// How often the release has been sent.
     rounds: u8,
     /// When to send it again.
@@ -41,13 +43,14 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
-    pub(super) fn new(config: &Config, now: Timestamp, asked: NodeSet, report: bool) -> Self {
+    pub(super) fn new(known: &Known, config: &Config, now: Timestamp, report: bool) -> Self {
         Self {
             report,
             report_by: now + config.patience,
+            horizon: now + known.longest.as_duration() + config.drift.margin(known.longest),
             rounds: 1,
             next: now + config.release_backoff.delay(0, 1.0),
-            asked,
+            asked: config.quorum.all(),
             released: NodeSet::EMPTY,
             absent: NodeSet::EMPTY,
             unsure: NodeSet::EMPTY,
@@ -113,14 +116,14 @@ impl Releasing {
         out: &mut Vec<Output>,
     ) -> bool {
         let open = self.unsettled(known);
-        let over = now >= known.horizon || (self.asked.is_empty() && !self.may_repeat(config));
+        let spent = self.asked.is_empty() && !self.may_repeat(config);
         if self.report {
             // While somebody waits for the outcome, nodes that hold no key of ours are heard too.
             let heard = open.is_empty() && self.asked.is_empty();
             let outcome = match self.verdict(config) {
                 Verdict::Won => Some(ReleaseOutcome::Released),
                 Verdict::Lost => Some(ReleaseOutcome::NotHeld),
-                Verdict::Pending if heard || over || now >= self.report_by => Some(ReleaseOutcome::Unknown),
+                Verdict::Pending if heard || spent || now >= self.report_by => Some(ReleaseOutcome::Unknown),
                 Verdict::Pending => None,
             };
             if let Some(outcome) = outcome {
@@ -128,7 +131,7 @@ impl Releasing {
                 out.push(Output::Event(Event::Released(outcome)));
             }
         }
-        if over || (open.is_empty() && !self.report) {
+        if !self.report && (open.is_empty() || spent || now >= self.horizon) {
             return true;
         }
         let again = open.without(self.asked);
@@ -158,13 +161,7 @@ impl Releasing {
 
     pub(super) fn next_wake(&self, known: &Known, config: &Config) -> Timestamp {
         let again = self.may_repeat(config) && !self.unsettled(known).without(self.asked).is_empty();
-        let mut at = known.horizon;
-        if self.report {
-            at = at.min(self.report_by);
-        }
-        if again {
-            at = at.min(self.next);
-        }
-        at
+        let end = if self.report { self.report_by } else { self.horizon };
+        if again { end.min(self.next) } else { end }
     }
 }
