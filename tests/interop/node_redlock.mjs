@@ -44,11 +44,25 @@ const versions = {
   },
 };
 
-async function hold(locks, lock) {
+/**
+ * Version 5 answers at a quorum and leaves the other nodes to the background, a second round to load a script included. A
+ * service lives on and finishes that; so does this process before it says anything. Replies keep the order of requests.
+ */
+async function settle(clients) {
+  const rounds = async (client) => {
+    for (let i = 0; i < 3; i += 1) await client.ping();
+  };
+  const limit = new Promise((resolve) => setTimeout(resolve, 1_000));
+  await Promise.race([Promise.allSettled(clients.map(rounds)), limit]);
+}
+
+async function hold(locks, lock, clients) {
+  await settle(clients);
   say('acquired', { value: lock.value, validity_ms: lock.expiration - Date.now() });
   for await (const line of createInterface({ input: process.stdin })) {
     if (line.trim() === 'release') {
       await locks.release(lock);
+      await settle(clients);
       say('released');
       return;
     }
@@ -56,16 +70,30 @@ async function hold(locks, lock) {
   }
 }
 
-async function acquire(locks, { resource, ttl }) {
+async function acquire(locks, { resource, ttl }, clients) {
   let lock;
   try {
     lock = await locks.acquire(resource, Number(ttl));
   } catch (error) {
     if (!locks.refused(error)) throw error;
+    await settle(clients);
     say('refused', { reason: error.message });
     return;
   }
-  await hold(locks, lock);
+  await hold(locks, lock, clients);
+}
+
+async function release(locks, { resource, value }, clients) {
+  try {
+    await locks.release(locks.known(resource, value));
+  } catch (error) {
+    if (!locks.refused(error)) throw error;
+    await settle(clients);
+    say('refused', { reason: error.message });
+    return;
+  }
+  await settle(clients);
+  say('released');
 }
 
 async function main() {
@@ -84,10 +112,9 @@ async function main() {
   clients.forEach((client) => client.on('error', () => {}));
   const locks = versions[values.version](clients);
   if (positionals[0] === 'acquire') {
-    await acquire(locks, values);
+    await acquire(locks, values, clients);
   } else {
-    await locks.release(locks.known(values.resource, values.value));
-    say('released');
+    await release(locks, values, clients);
   }
 }
 
