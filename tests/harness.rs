@@ -212,7 +212,7 @@ fn servers_die_with_a_killed_test_process() {
     const VICTIM: &str = "REDFENCE_HARNESS_VICTIM";
     if std::env::var_os(VICTIM).is_some() {
         let server = RedisServer::start();
-        println!("server {}", server.pid().expect("it runs"));
+        println!("server {} {}", server.pid().expect("it runs"), server.data_folder().display());
         server.stop();
         loop {
             std::thread::park();
@@ -226,11 +226,13 @@ fn servers_die_with_a_killed_test_process() {
         .spawn()
         .expect("it starts");
     let lines = BufReader::new(victim.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let pid = lines.filter_map(|line| line.strip_prefix("server ")?.parse().ok()).next();
+    let said = lines.filter_map(|line| line.strip_prefix("server ").map(str::to_owned)).next();
     victim.kill().expect("it can be killed");
     victim.wait().expect("it can be reaped");
-    let pid = pid.expect("it says the pid of its server");
-    wait_until(SOON, || !process_exists(pid));
+    let said = said.expect("it names its server");
+    let (pid, folder) = said.split_once(' ').expect("pid and folder");
+    let pid = pid.parse().expect("a pid");
+    wait_until(SOON, || !process_exists(pid) && !std::path::Path::new(folder).exists());
 }
 
 fn a_cluster_is_looked_at_as_a_whole() {

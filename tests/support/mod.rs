@@ -18,6 +18,7 @@ mod waiting;
 pub(crate) use cluster::Cluster;
 pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};
+pub(crate) use reaper::Mortal;
 pub(crate) use redis_server::{Condition, Options, RedisServer, Restart, require_redis};
 pub(crate) use runner::{Live, TestOutcome, live_required, live_tests, run_live, test_name};
 pub(crate) use tls::Certificates;

@@ -1,26 +1,31 @@
 //! Ends the servers of a test process that could not do it itself: killed, aborted, or left by `process::exit`.
 //!
-//! A small shell reads the pids from a pipe whose other end only this process holds. When the process is gone, however
-//! it went, the shell reads the end of the pipe and kills what is still on its list. (`PR_SET_PDEATHSIG` fires when the
+//! A small shell reads pids and folders from a pipe whose other end only this process holds. When the process is gone, however
+//! it went, the shell reads the end of the pipe kills what is still on its list, and removes
+//! the folders that are left. (`PR_SET_PDEATHSIG` fires when the
 //! *thread* that started the child ends, which is wrong for servers that outlive the thread of their test.)
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
-pids=
-while read -r sign pid; do
+pids= folders=
+while read -r sign what; do
     case $sign in
-        +) pids="$pids $pid" ;;
+        +) pids="$pids $what" ;;
         -) left=
-           for p in $pids; do [ "$p" = "$pid" ] || left="$left $p"; done
+           for pid in $pids; do [ "$pid" = "$what" ] || left="$left $pid"; done
            pids=$left ;;
+        folder) folders="$folders$what
+" ;;
     esac
 done
-for p in $pids; do kill -9 "$p"; done
+for pid in $pids; do kill -9 "$pid"; done
+printf %s "$folders" | while read -r folder; do rm -rf "$folder"; done
 "#;
 
 struct Reaper {
@@ -48,9 +53,9 @@ pub(crate) struct Mortal(Child);
 
 impl Mortal {
     pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
-        note("", 0);
+        note("", ""); // the reaper runs before the first child does
         let child = command.process_group(0).spawn()?;
-        note("+", child.id());
+        note("+", &child.id().to_string());
         Ok(Self(child))
     }
 
@@ -73,12 +78,16 @@ impl Drop for Mortal {
         let pid = self.0.id();
         let _ = self.0.kill();
         let _ = self.0.wait();
-        note("-", pid);
+        note("-", &pid.to_string());
     }
 }
 
-/// One line to the reaper; an empty sign only makes sure that it runs before the first child does.
-fn note(sign: &str, pid: u32) {
+/// Has a folder of ours removed if this process does not come to do it.
+pub(crate) fn remove_at_the_end(folder: &Path) {
+    note("folder", &folder.display().to_string());
+}
+
+fn note(sign: &str, what: &str) {
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
-    writeln!(reaper.list, "{sign} {pid}").expect("the reaper reads");
+    writeln!(reaper.list, "{sign} {what}").expect("the reaper reads");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::reaper::Mortal;
+use super::reaper::{self, Mortal};
 use super::{Certificates, Port, Stopwatch, wait_until};
 
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -210,6 +210,7 @@ impl RedisServer {
     fn prepared(options: Options) -> Self {
         let folder =
             tempfile::Builder::new().prefix("redfence-redis-").tempdir().expect("a temporary folder");
+        reaper::remove_at_the_end(folder.path());
         std::fs::create_dir(folder.path().join("data")).expect("a folder for the data");
         let ports = Ports {
             plain: Port::reserve(),

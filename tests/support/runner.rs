@@ -142,6 +142,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 /// Lists test functions by the runtime they want, named by module and function:
 /// `live_tests![sync: one, two; current_thread: three; multi_thread: four]`.
+#[allow(unused_macros, reason = "some files name their tests themselves")]
 macro_rules! live_tests {
     ($($runtime:ident: $($test:ident),+ $(,)?);* $(;)?) => {
         vec![$($($crate::support::Live::$runtime(
