@@ -51,7 +51,9 @@ async fn contest() {
     let base = medians[0].0.as_secs_f64();
     println!("acquire + release, {NODES} nodes on loopback, {} pairs each, interleaved", ROUNDS * PAIRS);
     println!("{:<28}{:>12}{:>12}{:>10}", "", "median", "p99", "ratio");
-    for (name, (median, p99)) in ["minimal loop (SET NX PX)", "redfence, classic", "redfence, fenced"].iter().zip(medians) {
+    for (name, (median, p99)) in
+        ["minimal loop (SET NX PX)", "redfence, classic", "redfence, fenced"].iter().zip(medians)
+    {
         let ratio = median.as_secs_f64() / base;
         println!("{name:<28}{:>10}us{:>10}us{ratio:>10.2}", median.as_micros(), p99.as_micros());
     }
@@ -99,7 +101,9 @@ impl Minimal {
         let set = self.connections.iter().cloned().map(|mut connection| {
             let mut command = redis::cmd("SET");
             command.arg(key).arg(&owner).arg("NX").arg("PX").arg(10_000);
-            async move { command.query_async::<Option<String>>(&mut connection).await.is_ok_and(|set| set.is_some()) }
+            async move {
+                command.query_async::<Option<String>>(&mut connection).await.is_ok_and(|set| set.is_some())
+            }
         });
         assert!(quorum(set.collect()).await, "nobody else is here");
         let release = self.connections.iter().cloned().map(|mut connection| {

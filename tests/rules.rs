@@ -22,7 +22,9 @@ fn every_file_that_a_rule_points_at_exists() {
     let safety = fs::read_to_string(root.join("docs/safety.md")).expect("docs/safety.md");
     let homes = ["src", "src/proto", "src/backend/redlock", "tests"];
     for line in safety.lines().filter(|line| rule(line).is_some()) {
-        for path in line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs") || code.ends_with(".lua")) {
+        for path in
+            line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs") || code.ends_with(".lua"))
+        {
             let found = path.contains('*') || homes.iter().any(|home| root.join(home).join(path).exists());
             assert!(found, "{path} does not exist: {line}");
         }

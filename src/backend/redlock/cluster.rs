@@ -12,7 +12,7 @@ use super::bells::{Bell, Bells};
 use super::driver::{Attempt, Failed, Won};
 use super::node::Node;
 use super::scripts::Keys;
-use super::wire::Inspection;
+use super::wire::{Answer, Inspection, Question};
 use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
@@ -21,7 +21,8 @@ use crate::proto::first_start::{Outcome, Start, Step};
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::retry::Backoff;
 use crate::proto::session::{AcquireFailure, AutoExtend, Config, Mode};
-use crate::proto::{Drift, FirstStart, Quorum, Ttl};
+use crate::proto::tally::MAX_NODES;
+use crate::proto::{Drift, FirstStart, NodeId, Quorum, Request, Ttl};
 
 /// Hints kept: one small number per resource lately locked. Losing one costs a round trip.
 const HINTS: usize = 10_000;
@@ -175,19 +176,19 @@ impl Redlock {
 
     /// Gives fresh nodes their epoch.
     pub(crate) async fn first_start(&self, start: Start) -> Outcome {
-        let keys = self.keys("");
-        let (mut machine, mut step) =
-            FirstStart::<{ crate::proto::tally::MAX_NODES }>::new(self.settings.quorum, start);
+        let keys = Arc::new(self.keys(""));
+        let (mut machine, mut step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
         loop {
             let (to, request) = match step {
                 Step::Done(outcome) => return outcome,
                 Step::Send { to, request } => (to, request),
             };
-            let ask = |id: crate::proto::NodeId| {
-                let (node, keys) = (&self.nodes[id.index()], &keys);
+            let question = Question::new(&keys, request);
+            let ask = |id: NodeId| {
+                let (node, question) = (&self.nodes[id.index()], &question);
                 async move {
-                    let answer = tokio::time::timeout(self.settings.patience, node.ask(keys, &request)).await;
-                    let silent = || super::wire::Answer::failed(NodeError::NoAnswer("too slow".into()));
+                    let answer = tokio::time::timeout(self.settings.patience, node.ask(question)).await;
+                    let silent = || Answer::failed(NodeError::NoAnswer("too slow".into()));
                     (id, answer.unwrap_or_else(|_| silent()).reply)
                 }
             };
@@ -202,9 +203,9 @@ impl Redlock {
 
     /// Asks every node what it knows of a lock; `None` after `patience`.
     pub(crate) async fn inspect(&self, resource: &str) -> Vec<(String, Result<Inspection, NodeError>)> {
-        let keys = self.keys(resource);
+        let keys = Arc::new(self.keys(resource));
         let ask = |node: &Arc<Node>| {
-            let (node, keys) = (Arc::clone(node), keys.clone());
+            let (node, keys) = (Arc::clone(node), Arc::clone(&keys));
             async move {
                 let answer = tokio::time::timeout(self.settings.patience, node.inspect(&keys)).await;
                 let slow =
@@ -219,12 +220,12 @@ impl Redlock {
     }
 
     /// Asks every node to do one thing, and waits for all of them, each for `patience`.
-    pub(crate) async fn ask_all(&self, resource: &str, request: crate::proto::Request) -> Report {
-        let keys = self.keys(resource);
+    pub(crate) async fn ask_all(&self, resource: &str, request: Request) -> Report {
+        let question = Arc::new(Question::new(&Arc::new(self.keys(resource)), request));
         let ask = |node: &Arc<Node>| {
-            let (node, keys) = (Arc::clone(node), keys.clone());
+            let (node, question) = (Arc::clone(node), Arc::clone(&question));
             async move {
-                let answer = tokio::time::timeout(self.settings.patience, node.ask(&keys, &request)).await;
+                let answer = tokio::time::timeout(self.settings.patience, node.ask(&question)).await;
                 let slow = || {
                     NodeAnswer::Failed(NodeError::NoAnswer(format!(
                         "nothing within {:?}",

@@ -18,13 +18,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::node::Node;
 use super::scripts::Keys;
-use super::wire::Answer;
+use super::wire::{Answer, Question};
 use crate::lock::clock::Clock;
 use crate::lock::error::ExtendError;
 use crate::lock::hold::{Command, Hold, Lease, Released};
 use crate::lock::report::{NodeAnswer, NodeReport, Report};
 use crate::proto::session::{AcquireFailure, Config, Event, ExtendFailure, Input, LostReason, Output, Round};
-use crate::proto::{NodeId, Owner, Request, Session, Timestamp};
+use crate::proto::{NodeId, Owner, Session, Timestamp};
 
 /// Why an attempt failed, and what every node said.
 pub(crate) struct Failed {
@@ -109,7 +109,7 @@ struct Driver {
 #[derive(Default)]
 struct Lane {
     busy: bool,
-    waiting: VecDeque<(Round, Request)>,
+    waiting: VecDeque<(Round, Arc<Question>)>,
 }
 
 enum Woken {
@@ -166,16 +166,17 @@ impl Driver {
         for output in std::mem::take(&mut self.outputs) {
             match output {
                 Output::Send { to, round, request } => {
-                    to.iter().for_each(|node| self.send(node, round, request))
+                    let question = Arc::new(Question::new(&self.attempt.keys, request));
+                    to.iter().for_each(|node| self.send(node, round, Arc::clone(&question)));
                 }
                 Output::Event(event) => self.tell(event),
             }
         }
     }
 
-    fn send(&mut self, node: NodeId, round: Round, request: Request) {
+    fn send(&mut self, node: NodeId, round: Round, question: Arc<Question>) {
         let lane = &mut self.lanes[node.index()];
-        lane.waiting.push_back((round, request));
+        lane.waiting.push_back((round, question));
         if !lane.busy {
             self.start_next(node);
         }
@@ -183,13 +184,13 @@ impl Driver {
 
     fn start_next(&mut self, id: NodeId) {
         let lane = &mut self.lanes[id.index()];
-        let Some((round, request)) = lane.waiting.pop_front() else {
+        let Some((round, question)) = lane.waiting.pop_front() else {
             lane.busy = false;
             return;
         };
         lane.busy = true;
-        let (node, keys) = (Arc::clone(&self.attempt.nodes[id.index()]), Arc::clone(&self.attempt.keys));
-        self.open.push(Box::pin(async move { (id, round, node.ask(&keys, &request).await) }));
+        let node = Arc::clone(&self.attempt.nodes[id.index()]);
+        self.open.push(Box::pin(async move { (id, round, node.ask(&question).await) }));
     }
 
     fn answered(&mut self, node: NodeId, round: Round, answer: Answer) {

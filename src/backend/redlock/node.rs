@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use super::bells::Bells;
 use super::scripts::Keys;
-use super::wire::{self, Answer, Inspection};
+use super::wire::{self, Answer, Inspection, Question};
 use crate::lock::report::NodeError;
+use crate::proto::NodeId;
 use crate::proto::retry::Backoff;
-use crate::proto::{NodeId, Request};
 
 /// A byte stream to a node.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -109,14 +109,13 @@ impl Node {
     }
 
     /// Asks the node. Never fails: what went wrong is the answer.
-    pub(crate) async fn ask(&self, keys: &Keys, request: &Request) -> Answer {
-        let result =
-            self.with_connection(async |connection| wire::ask(connection, keys, request).await).await;
+    pub(crate) async fn ask(&self, question: &Question) -> Answer {
+        let result = self.with_connection(async |connection| question.ask(connection).await).await;
         result.unwrap_or_else(Answer::failed)
     }
 
     /// Asks what the node knows of a lock.
-    pub(crate) async fn inspect(&self, keys: &Keys) -> Result<Inspection, NodeError> {
+    pub(crate) async fn inspect(&self, keys: &Arc<Keys>) -> Result<Inspection, NodeError> {
         self.with_connection(async |connection| wire::inspect(connection, keys).await).await
     }
 

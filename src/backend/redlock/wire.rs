@@ -1,6 +1,6 @@
 //! One request as a Redis command, and one answer as a reply.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -41,85 +41,107 @@ pub struct Inspection {
     pub record: Record,
 }
 
-/// Runs one request on an open connection.
-pub(crate) async fn ask(
-    connection: &mut MultiplexedConnection,
-    keys: &Keys,
-    request: &Request,
-) -> Result<Answer, RedisError> {
-    let value = match request {
-        Request::AcquireClassic { owner, ttl } => {
-            let mut set = redis::cmd("SET");
-            set.arg(&keys.lock).arg(owner.to_string()).arg("NX").arg("PX").arg(ttl.as_millis());
-            match send(connection, &set).await? {
-                Value::Nil => return why_taken(connection, keys).await,
-                other => other,
-            }
+/// One request, worded once for all nodes.
+#[derive(Debug)]
+pub(crate) struct Question {
+    request: Request,
+    keys: Arc<Keys>,
+    command: Cmd,
+    /// The script behind an EVALSHA.
+    script: Option<Script>,
+}
+
+impl Question {
+    pub(crate) fn new(keys: &Arc<Keys>, request: Request) -> Self {
+        let script = script(&request);
+        let command = match script {
+            Some(script) => call("EVALSHA", digest(script), keys, &request),
+            None => set(keys, &request),
+        };
+        Self { request, keys: Arc::clone(keys), command, script }
+    }
+
+    /// Asks it on an open connection.
+    pub(crate) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answer, RedisError> {
+        let value = self.send(connection).await?;
+        if self.script.is_none() && value == Value::Nil {
+            return why_taken(connection, &self.keys).await;
         }
-        other => run(connection, &call(keys, other)).await?,
-    };
-    Ok(read(request, &value).unwrap_or_else(|| Answer::failed(strange(&value))))
+        Ok(read(&self.request, &value).unwrap_or_else(|| Answer::failed(strange(&value))))
+    }
+
+    /// EVALSHA, and EVAL where the node does not know the script (B74: caches are flushed, nodes are restarted).
+    async fn send(&self, connection: &mut MultiplexedConnection) -> Result<Value, RedisError> {
+        match (send(connection, &self.command).await, self.script) {
+            (Err(error), Some(script)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                send(connection, &call("EVAL", script.text(), &self.keys, &self.request)).await
+            }
+            (answer, _) => answer,
+        }
+    }
 }
 
 /// Asks what a node knows of a lock.
 pub(crate) async fn inspect(
     connection: &mut MultiplexedConnection,
-    keys: &Keys,
+    keys: &Arc<Keys>,
 ) -> Result<Inspection, RedisError> {
-    let value = run(connection, &call(keys, &Request::Inspect)).await?;
+    let value = Question::new(keys, Request::Inspect).send(connection).await?;
     inspection(&value).ok_or_else(|| (ErrorKind::UnexpectedReturnType, "inspection").into())
 }
 
-struct Call {
-    script: Script,
-    keys: Vec<String>,
-    args: Vec<String>,
-}
-
-fn call(keys: &Keys, request: &Request) -> Call {
-    let lock = || vec![keys.lock.clone()];
-    let all = || vec![keys.lock.clone(), keys.counter.clone(), NODE_RECORD.to_owned()];
-    let (script, keys, args) = match *request {
-        Request::Acquire { owner, ttl, hint } => {
-            (Script::Acquire, all(), vec![owner.to_string(), ttl.as_millis().to_string(), hint.to_string()])
-        }
-        Request::Confirm { owner, number } => {
-            (Script::Confirm, all(), vec![owner.to_string(), number.to_string()])
-        }
-        Request::Extend { owner, ttl } | Request::AcquireClassic { owner, ttl } => {
-            (Script::Extend, lock(), vec![owner.to_string(), ttl.as_millis().to_string()])
-        }
-        Request::Release { owner } => {
-            (Script::Release, lock(), vec![owner.to_string(), keys.channel.clone()])
-        }
-        Request::Inspect => (Script::Inspect, all(), vec![]),
-        Request::Init { epoch, floor } => {
-            (Script::Init, vec![NODE_RECORD.to_owned()], vec![epoch.to_string(), floor.to_string()])
-        }
-    };
-    Call { script, keys, args }
-}
-
-/// EVALSHA, and EVAL where the node does not know the script (B74: caches are flushed, nodes are restarted).
-async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Result<Value, RedisError> {
-    let by_digest = command("EVALSHA", digest(call.script), call);
-    match send(connection, &by_digest).await {
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            send(connection, &command("EVAL", call.script.text(), call)).await
-        }
-        other => other,
+/// The script that a request runs; classic Redlock sets its key with a plain command.
+fn script(request: &Request) -> Option<Script> {
+    match request {
+        Request::AcquireClassic { .. } => None,
+        Request::Acquire { .. } => Some(Script::Acquire),
+        Request::Confirm { .. } => Some(Script::Confirm),
+        Request::Extend { .. } => Some(Script::Extend),
+        Request::Release { .. } => Some(Script::Release),
+        Request::Inspect => Some(Script::Inspect),
+        Request::Init { .. } => Some(Script::Init),
     }
+}
+
+/// The key and its TTL in one step (`R2`).
+fn set(keys: &Keys, request: &Request) -> Cmd {
+    let mut cmd = redis::cmd("SET");
+    if let Request::AcquireClassic { owner, ttl } = request {
+        cmd.arg(&keys.lock).arg(owner.to_string()).arg("NX").arg("PX").arg(ttl.as_millis());
+    }
+    cmd
+}
+
+fn call(name: &str, script: &str, keys: &Keys, request: &Request) -> Cmd {
+    let mut cmd = redis::cmd(name);
+    cmd.arg(script);
+    match request {
+        Request::Acquire { .. } | Request::Confirm { .. } | Request::Inspect => {
+            cmd.arg(3).arg(&keys.lock).arg(&keys.counter).arg(NODE_RECORD);
+        }
+        Request::Extend { .. } | Request::Release { .. } | Request::AcquireClassic { .. } => {
+            cmd.arg(1).arg(&keys.lock);
+        }
+        Request::Init { .. } => {
+            cmd.arg(1).arg(NODE_RECORD);
+        }
+    }
+    match *request {
+        Request::Acquire { owner, ttl, hint } => cmd.arg(owner.to_string()).arg(ttl.as_millis()).arg(hint),
+        Request::Confirm { owner, number } => cmd.arg(owner.to_string()).arg(number),
+        Request::Extend { owner, ttl } | Request::AcquireClassic { owner, ttl } => {
+            cmd.arg(owner.to_string()).arg(ttl.as_millis())
+        }
+        Request::Release { owner } => cmd.arg(owner.to_string()).arg(&keys.channel),
+        Request::Init { epoch, floor } => cmd.arg(epoch).arg(floor),
+        Request::Inspect => &mut cmd,
+    };
+    cmd
 }
 
 /// One command; an error answer is an error.
 async fn send(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Result<Value, RedisError> {
     connection.send_packed_command(cmd).await?.extract_error()
-}
-
-fn command(name: &str, script: &str, call: &Call) -> Cmd {
-    let mut cmd = redis::cmd(name);
-    cmd.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
-    cmd
 }
 
 fn digest(script: Script) -> &'static str {
