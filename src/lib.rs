@@ -7,6 +7,8 @@ pub mod lock;
 #[cfg(feature = "embedded")]
 pub mod node;
 pub mod proto;
+#[cfg(feature = "simulate")]
+pub mod simulate;
 
 #[cfg(feature = "redis")]
 pub use lock::{DistributedLock, Lease, LockBuilder, LockGuard};

@@ -22,11 +22,13 @@ use crate::proto::session::{LostReason, ReleaseOutcome};
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
     hold: Hold,
+    /// The keys stay: see [`LockGuard::keep`].
+    kept: bool,
 }
 
 impl LockGuard {
     pub(crate) fn new(hold: Hold) -> Self {
-        Self { hold }
+        Self { hold, kept: false }
     }
 
     /// The lease: to look at, to clone, to hand to other tasks. It does not keep the lock.
@@ -75,11 +77,24 @@ impl LockGuard {
         }
         outcome.await.unwrap_or(gone)
     }
+
+    /// Leaves the keys at the nodes until their TTL ends, also when this process ends before: for a holder that goes on
+    /// elsewhere, and knows the owner value. Nothing is extended any more, and nothing is released but by
+    /// [`DistributedLock::release_owner`](super::DistributedLock::release_owner).
+    ///
+    /// The lease goes on: it is lost when its validity ends. `DistributedLock::drain` waits for grants still on their way.
+    pub fn keep(mut self) -> Lease {
+        self.kept = self.hold.commands.send(Command::Keep).is_ok();
+        self.hold.lease.clone()
+    }
 }
 
 impl Drop for LockGuard {
     /// The closing channel asks for the release; copies of the lease must not go on believing.
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         self.hold.lease.lose(LostReason::Released);
     }
 }

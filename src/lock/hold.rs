@@ -157,8 +157,15 @@ pub struct Released {
 
 /// What a holder asks of the task that talks to the nodes. Closing the channel asks for a release.
 pub(crate) enum Command {
-    Extend { ttl: Ttl, done: oneshot::Sender<Result<(), ExtendError>> },
-    Release { done: oneshot::Sender<Released> },
+    Extend {
+        ttl: Ttl,
+        done: oneshot::Sender<Result<(), ExtendError>>,
+    },
+    Release {
+        done: oneshot::Sender<Released>,
+    },
+    /// Leave the keys at the nodes.
+    Keep,
 }
 
 /// A lease and the line to its back end.

@@ -80,6 +80,7 @@ impl Attempt {
             lease: None,
             extensions: HashMap::new(),
             released: None,
+            kept: false,
         };
         (driver.run(), Running { commands, verdict })
     }
@@ -103,6 +104,8 @@ struct Driver {
     lease: Option<Lease>,
     extensions: HashMap<u32, oneshot::Sender<Result<(), ExtendError>>>,
     released: Option<oneshot::Sender<Released>>,
+    /// The caller has left the keys at the nodes: nothing is asked of them any more.
+    kept: bool,
 }
 
 /// One node's requests: at most one under way.
@@ -124,6 +127,9 @@ impl Driver {
             self.follow();
             if self.session.is_done() {
                 return;
+            }
+            if self.kept {
+                return self.leave().await;
             }
             match self.wait().await {
                 Woken::Answer(node, round, answer) => self.answered(node, round, answer),
@@ -225,7 +231,20 @@ impl Driver {
                 self.released = Some(done);
                 self.let_go();
             }
+            Some(Command::Keep) => self.kept = true,
             None => self.let_go(),
+        }
+    }
+
+    /// Waits for what is on its way to the nodes, and leaves the lease to its own clock.
+    async fn leave(mut self) {
+        while let Some((node, round, answer)) = self.open.next().await {
+            self.answered(node, round, answer);
+            self.outputs.clear();
+        }
+        if let Some(lease) = self.lease.take() {
+            tracing::info!(resource = self.attempt.resource, owner = lease.owner().short(), "kept");
+            tokio::spawn(async move { lease.lost().await });
         }
     }
 

@@ -1,0 +1,252 @@
+//! The arguments, as clap reads them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use redfence::lock::Mode;
+use redfence::lock::error::ConfigError;
+use redfence::proto::message::MAX_NUMBER;
+use redfence::proto::{Owner, Ttl};
+use redfence::simulate::{Fault, Memory, Strategy};
+
+/// A distributed lock on a quorum of independent Redis nodes, with fencing tokens.
+///
+/// Without a command: the tour. It needs no server and takes less than a minute.
+#[derive(Debug, Parser)]
+#[command(name = "redfence", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 a protected counter ended off its value; 2 usage; 69 no quorum; 70 a mistake in redfence;
+75 not acquired; 78 configuration; 79 lock lost or not held; 130 and 143 stopped by Ctrl-C and SIGTERM.
+Data go to stdout, talk to stderr. RUST_LOG=redfence=info tells every grant, win, loss and release.";
+
+/// What all commands understand.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// The nodes: URLs separated by commas, as in redis://10.0.0.1:6379,redis://10.0.0.2:6379,..; the same list at every
+    /// client. `embedded:5` where it makes sense: nodes inside this process.
+    #[arg(long, global = true, env = "REDFENCE_NODES", hide_env_values = true, value_name = "URL,URL,..")]
+    pub(crate) nodes: Option<String>,
+    /// Comes before every resource name to make its key.
+    #[arg(long, global = true, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// Allow one node, or an even number of nodes.
+    #[arg(long, global = true)]
+    pub(crate) allow_weak_quorum: bool,
+    /// Redlock with fencing tokens, or as the Redis page has it, without.
+    #[arg(long, global = true, value_enum, default_value_t = ModeArg::Fenced)]
+    pub(crate) mode: ModeArg,
+    /// Print one JSON document to stdout.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ModeArg {
+    Fenced,
+    Classic,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Fenced => Self::Fenced,
+            ModeArg::Classic => Self::Classic,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lost updates without a lock, none with it, and what a pause does to either: what runs without a command.
+    Tour(TourArgs),
+    /// Workers add to a shared counter: with no lock, with a lock, with a fault.
+    Simulate(SimulateArgs),
+    /// Take a lock and leave it at the nodes until its TTL ends; prints a JSON handle.
+    Acquire(AcquireArgs),
+    /// Let a lock live longer, by its owner value.
+    Extend(ExtendArgs),
+    /// Give a lock back, by its owner value.
+    Release(ReleaseArgs),
+    /// Who holds a lock, as every node sees it.
+    Status(StatusArgs),
+    /// Start a cluster of empty nodes; refused if any node is in use. Usually not needed: fresh nodes start by themselves.
+    Init(InitArgs),
+    /// A Redis node inside this process, on a port, for trying things.
+    Node(NodeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TourArgs {
+    /// Workers at the same time.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) workers: u32,
+    /// Increments of each worker.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) ops: u64,
+    /// Feeds the random choices [default: a random one, which is told].
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+impl Default for TourArgs {
+    fn default() -> Self {
+        Self { workers: 3, ops: 1000, seed: None }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AcquireArgs {
+    /// What to lock: the name of the Redis key.
+    #[arg(value_parser = resource)]
+    pub(crate) resource: String,
+    /// Life of the lock: a whole number of milliseconds.
+    #[arg(long, value_parser = ttl, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// Wait for at most this long if somebody else holds it [default: for ever].
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait.
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) nowait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExtendArgs {
+    /// What is locked.
+    #[arg(value_parser = resource)]
+    pub(crate) resource: String,
+    /// The owner value, from `redfence acquire`.
+    #[arg(long)]
+    pub(crate) owner: Owner,
+    /// Life of the lock from now: a whole number of milliseconds. Only lengthens.
+    #[arg(long, value_parser = ttl, default_value = "10s")]
+    pub(crate) ttl: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// What is locked.
+    #[arg(value_parser = resource)]
+    pub(crate) resource: String,
+    /// The owner value, from `redfence acquire`.
+    #[arg(long)]
+    pub(crate) owner: Owner,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// What may be locked.
+    #[arg(value_parser = resource)]
+    pub(crate) resource: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Tokens begin above this number: 0 for a new cluster; for one that replaces an older one, at least the largest token
+    /// ever used.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_NUMBER))]
+    pub(crate) floor: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// Where to listen; 0 takes a free port.
+    #[arg(long)]
+    pub(crate) port: u16,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) bind: String,
+    /// Keep the data in this file as well, in the format of Redis' append-only file; every change is on the disk before it is
+    /// answered.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) aof: Option<PathBuf>,
+    /// Answer only those who give this password. Better in the environment than on the command line, which others can see.
+    #[arg(long, env = "REDFENCE_NODE_PASSWORD", hide_env_values = true)]
+    pub(crate) password: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// How the counter is protected.
+    #[arg(long, value_enum, default_value_t = StrategyArg(Strategy::Fenced))]
+    pub(crate) strategy: StrategyArg,
+    /// Workers at the same time.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) workers: u32,
+    /// Increments of each worker.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) ops: u64,
+    /// How often to do it all.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) runs: u32,
+    /// Where the counter is: in-process, or redis:URL as in redis:redis://127.0.0.1:6379.
+    #[arg(long, default_value = "in-process", value_name = "MEMORY")]
+    pub(crate) memory: String,
+    /// What goes wrong on purpose: in each run one worker pauses for twice the TTL, just before it writes.
+    #[arg(long, value_enum)]
+    pub(crate) fault: Option<FaultArg>,
+    /// Life of the lock's keys [default: 10s; 300ms with a fault].
+    #[arg(long, value_parser = ttl)]
+    pub(crate) ttl: Option<Duration>,
+    /// Feeds the random choices [default: a random one, which is told].
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+/// A [`Strategy`] for clap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StrategyArg(pub(crate) Strategy);
+
+impl ValueEnum for StrategyArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Strategy::None), Self(Strategy::Classic), Self(Strategy::Fenced)]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FaultArg {
+    Pause,
+}
+
+impl From<FaultArg> for Fault {
+    fn from(fault: FaultArg) -> Self {
+        match fault {
+            FaultArg::Pause => Self::Pause,
+        }
+    }
+}
+
+/// A resource name that can be one, whatever the nodes are.
+fn resource(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("the resource name is empty".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// A TTL that a node can keep.
+fn ttl(text: &str) -> Result<Duration, String> {
+    let span = duration(text)?;
+    match Ttl::from_duration(span) {
+        Some(_) => Ok(span),
+        None => Err(ConfigError::Ttl(span).to_string()),
+    }
+}
+
+/// A duration with its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = humantime::parse_duration(text);
+    parsed.map_err(|error| format!("{error}; durations are whole numbers with a unit: 10s, 250ms, 1m 30s"))
+}

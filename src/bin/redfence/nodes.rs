@@ -1,0 +1,95 @@
+//! From `--nodes` to a lock.
+
+use redfence::DistributedLock;
+use redfence::lock::LockBuilder;
+use redfence::lock::error::ConfigError;
+use redfence::simulate::EmbeddedCluster;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// How nodes inside this process are written.
+const EMBEDDED: &str = "embedded:";
+
+/// What `--nodes` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    /// Servers, by URL.
+    Urls(Vec<String>),
+    /// So many nodes inside this process.
+    Embedded(usize),
+}
+
+impl Nodes {
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        if let Some(number) = text.trim().strip_prefix(EMBEDDED) {
+            let wrong = || {
+                let what = format!("--nodes {EMBEDDED}{number}: not a number of nodes");
+                Failure::new(Exit::Configuration, what).next("write embedded:3 or embedded:5")
+            };
+            return number.parse().map(Self::Embedded).map_err(|_| wrong());
+        }
+        let urls: Vec<_> = text.split(',').map(|url| url.trim().to_owned()).collect();
+        match urls.iter().all(String::is_empty) {
+            true => Err(ConfigError::NoNodes.into()),
+            false => Ok(Self::Urls(urls)),
+        }
+    }
+
+    /// What the user gave, or else `default`.
+    pub(crate) fn given(global: &Global, default: Self) -> Result<Self, Failure> {
+        global.nodes.as_deref().map_or(Ok(default), Self::parse)
+    }
+}
+
+/// The URLs of the user's nodes, or of five embedded ones, which live for as long as the second value.
+pub(crate) async fn servers(global: &Global) -> Result<(Vec<String>, Option<EmbeddedCluster>), Failure> {
+    match Nodes::given(global, Nodes::Embedded(5))? {
+        Nodes::Urls(urls) => Ok((urls, None)),
+        Nodes::Embedded(number) => {
+            let cluster = EmbeddedCluster::start(number).await?;
+            Ok((cluster.urls(), Some(cluster)))
+        }
+    }
+}
+
+/// The lock on the user's own nodes.
+pub(crate) fn lock(global: &Global) -> Result<DistributedLock, Failure> {
+    lock_with(global, |builder| builder)
+}
+
+/// The same, with more settings.
+pub(crate) fn lock_with(
+    global: &Global,
+    settings: impl FnOnce(LockBuilder) -> LockBuilder,
+) -> Result<DistributedLock, Failure> {
+    let urls = match Nodes::given(global, Nodes::Urls(Vec::new()))? {
+        Nodes::Urls(urls) => urls,
+        Nodes::Embedded(_) => {
+            let what = "embedded nodes end with this command, and every lock in them";
+            let next = "start nodes that stay: redfence node --port 7001, and give their URLs with --nodes";
+            return Err(Failure::new(Exit::Configuration, what).next(next));
+        }
+    };
+    let builder = DistributedLock::builder()
+        .nodes(urls)
+        .mode(global.mode.into())
+        .prefix(global.prefix.clone())
+        .allow_weak_quorum(global.allow_weak_quorum);
+    Ok(settings(builder).build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_urls_or_a_number_of_embedded_ones() {
+        assert_eq!(Nodes::parse("embedded:5").unwrap(), Nodes::Embedded(5));
+        assert_eq!(Nodes::parse("a, b").unwrap(), Nodes::Urls(vec!["a".to_owned(), "b".to_owned()]));
+        for wrong in ["", " , ", "embedded:", "embedded:five", "embedded:-1"] {
+            assert_eq!(Nodes::parse(wrong).unwrap_err().exit, Exit::Configuration, "{wrong:?}");
+        }
+    }
+}

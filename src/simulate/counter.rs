@@ -1,0 +1,362 @@
+//! The shared counter, in this process or in a Redis server.
+//!
+//! Without a token it is a plain number: who writes, writes. With a token it remembers the largest one it was shown, on reads
+//! too, and refuses smaller ones; and it remembers each worker's last operation, so that a write that is sent again, because
+//! its answer was lost, is not a second increment. Small and private on purpose: this is an experiment's counter.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisError, RedisResult, Script};
+
+use super::{ExperimentError, Memory};
+use crate::proto::FencingToken;
+
+/// A counter that is forgotten (the process was killed) goes away by itself.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// How often a command to the counter's server is tried, and the pause in between.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// One worker's n-th increment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Operation {
+    pub(super) worker: u32,
+    pub(super) number: u64,
+}
+
+/// What the counter says to a read or a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    Value(u64),
+    /// It has seen a larger token.
+    Fenced,
+}
+
+/// The counter of one run.
+pub(super) enum Counter {
+    InProcess(Arc<Mutex<Cell>>),
+    Redis(Remote),
+}
+
+/// One worker's way to the counter.
+pub(super) enum Seat {
+    InProcess(Arc<Mutex<Cell>>),
+    Redis(Box<Line>),
+}
+
+impl Counter {
+    /// A fresh counter at 0.
+    pub(super) async fn create(memory: &Memory) -> Result<Self, ExperimentError> {
+        match memory {
+            Memory::InProcess => Ok(Self::InProcess(Arc::default())),
+            Memory::Redis(url) => Remote::create(url).await.map(Self::Redis),
+        }
+    }
+
+    /// A worker's own way to it.
+    pub(super) async fn open(&self) -> Result<Seat, ExperimentError> {
+        match self {
+            Self::InProcess(cell) => Ok(Seat::InProcess(Arc::clone(cell))),
+            Self::Redis(remote) => Ok(Seat::Redis(Box::new(remote.open().await?))),
+        }
+    }
+
+    /// What it shows at the end. Removes it.
+    pub(super) async fn finish(self) -> Result<u64, ExperimentError> {
+        match self {
+            Self::InProcess(cell) => Ok(lock(&cell).value),
+            Self::Redis(remote) => remote.finish().await,
+        }
+    }
+}
+
+impl Seat {
+    /// Reads. A token raises what the counter remembers.
+    pub(super) async fn read(&mut self, token: Option<FencingToken>) -> Result<Access, ExperimentError> {
+        match self {
+            Self::InProcess(cell) => Ok(lock(cell).read(token)),
+            Self::Redis(line) => line.read(token).await,
+        }
+    }
+
+    /// Writes; with a token, an operation that is already done stays done.
+    pub(super) async fn write(
+        &mut self,
+        value: u64,
+        token: Option<FencingToken>,
+        operation: Operation,
+    ) -> Result<Access, ExperimentError> {
+        match self {
+            Self::InProcess(cell) => Ok(lock(cell).write(value, token, operation)),
+            Self::Redis(line) => line.write(value, token, operation).await,
+        }
+    }
+}
+
+fn lock(cell: &Mutex<Cell>) -> std::sync::MutexGuard<'_, Cell> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The counter in this process. Each access is atomic; a read and the write that follows it are not.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    value: u64,
+    /// The largest token shown.
+    fence: Option<FencingToken>,
+    /// Each worker's last operation that was written.
+    written: HashMap<u32, u64>,
+}
+
+impl Cell {
+    fn read(&mut self, token: Option<FencingToken>) -> Access {
+        match self.admits(token) {
+            true => Access::Value(self.value),
+            false => Access::Fenced,
+        }
+    }
+
+    fn write(&mut self, value: u64, token: Option<FencingToken>, operation: Operation) -> Access {
+        if token.is_none() {
+            self.value = value;
+            return Access::Value(value);
+        }
+        if self.written.get(&operation.worker).is_some_and(|&last| last >= operation.number) {
+            return Access::Value(self.value);
+        }
+        if !self.admits(token) {
+            return Access::Fenced;
+        }
+        self.value = value;
+        self.written.insert(operation.worker, operation.number);
+        Access::Value(value)
+    }
+
+    fn admits(&mut self, token: Option<FencingToken>) -> bool {
+        if token.is_none() {
+            return true;
+        }
+        let fresh = token >= self.fence;
+        self.fence = self.fence.max(token);
+        fresh
+    }
+}
+
+/// The counter in a Redis server: a string without tokens, and beside it a hash for what tokens need.
+pub(super) struct Remote {
+    client: Client,
+    address: String,
+    keys: Keys,
+}
+
+#[derive(Clone)]
+struct Keys {
+    value: String,
+    /// Fields `fence`, and one for each worker's last operation.
+    guard: String,
+}
+
+impl Remote {
+    async fn create(url: &str) -> Result<Self, ExperimentError> {
+        let client = Client::open(url).map_err(|source| ExperimentError::Memory {
+            address: "the URL given (not shown: it may hold a password)".to_owned(),
+            source,
+        })?;
+        let address = client.get_connection_info().addr().to_string();
+        let name = format!("redfence-simulation:{{{:032x}}}", fastrand::u128(..));
+        let keys = Keys { value: name.clone(), guard: format!("{name}:guard") };
+        let remote = Self { client, address, keys };
+        let mut line = remote.open().await?;
+        let age = FORGOTTEN_AFTER.as_secs();
+        line.ask(async |connection, keys| {
+            let mut fresh = redis::pipe();
+            fresh.atomic().set_ex(&keys.value, 0, age).ignore();
+            fresh.hset(&keys.guard, "fence", 0).ignore();
+            fresh.expire(&keys.guard, i64::try_from(age).unwrap_or(i64::MAX)).ignore();
+            fresh.query_async::<()>(connection).await
+        })
+        .await?;
+        Ok(remote)
+    }
+
+    async fn open(&self) -> Result<Line, ExperimentError> {
+        let mut line = Line {
+            client: self.client.clone(),
+            address: self.address.clone(),
+            keys: self.keys.clone(),
+            connection: None,
+        };
+        line.ask(async |connection, _| redis::cmd("PING").query_async::<()>(connection).await).await?;
+        Ok(line)
+    }
+
+    async fn finish(&self) -> Result<u64, ExperimentError> {
+        let mut line = self.open().await?;
+        let value = line.plain_read().await?;
+        line.ask(async |connection, keys| connection.del::<_, ()>(&[&keys.value, &keys.guard]).await).await?;
+        Ok(value)
+    }
+}
+
+/// KEYS value, guard; ARGV token. Answers the value, or nothing to a token smaller than one seen.
+static READ: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "
+local fence = redis.call('HGET', KEYS[2], 'fence')
+if fence and tonumber(ARGV[1]) < tonumber(fence) then return false end
+redis.call('HSET', KEYS[2], 'fence', ARGV[1])
+return redis.call('GET', KEYS[1])",
+    )
+});
+
+/// KEYS value, guard; ARGV token, value, worker, operation, seconds to live. Answers the value, or nothing to a token smaller
+/// than one seen. An operation that is already done changes nothing.
+static WRITE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "
+local last = redis.call('HGET', KEYS[2], 'worker:' .. ARGV[3])
+if last and tonumber(last) >= tonumber(ARGV[4]) then return redis.call('GET', KEYS[1]) end
+local fence = redis.call('HGET', KEYS[2], 'fence')
+if fence and tonumber(ARGV[1]) < tonumber(fence) then return false end
+redis.call('HSET', KEYS[2], 'fence', ARGV[1], 'worker:' .. ARGV[3], ARGV[4])
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[5])
+return ARGV[2]",
+    )
+});
+
+/// One worker's connection to the counter's server, opened again when it breaks.
+pub(super) struct Line {
+    client: Client,
+    address: String,
+    keys: Keys,
+    connection: Option<MultiplexedConnection>,
+}
+
+impl Line {
+    async fn read(&mut self, token: Option<FencingToken>) -> Result<Access, ExperimentError> {
+        let Some(token) = token else { return self.plain_read().await.map(Access::Value) };
+        let mut script = READ.prepare_invoke();
+        script.key(&self.keys.value).key(&self.keys.guard).arg(token.0);
+        let answer = self.ask(async |connection, _| script.invoke_async(connection).await).await?;
+        self.access(answer)
+    }
+
+    async fn write(
+        &mut self,
+        value: u64,
+        token: Option<FencingToken>,
+        operation: Operation,
+    ) -> Result<Access, ExperimentError> {
+        let age = FORGOTTEN_AFTER.as_secs();
+        let Some(token) = token else {
+            self.ask(async |connection, keys| connection.set_ex::<_, _, ()>(&keys.value, value, age).await)
+                .await?;
+            return Ok(Access::Value(value));
+        };
+        let mut script = WRITE.prepare_invoke();
+        script.key(&self.keys.value).key(&self.keys.guard);
+        script.arg(token.0).arg(value).arg(operation.worker).arg(operation.number).arg(age);
+        let answer = self.ask(async |connection, _| script.invoke_async(connection).await).await?;
+        self.access(answer)
+    }
+
+    async fn plain_read(&mut self) -> Result<u64, ExperimentError> {
+        let text: Option<String> =
+            self.ask(async |connection, keys| connection.get(&keys.value).await).await?;
+        self.number(text.unwrap_or_default())
+    }
+
+    fn access(&self, answer: Option<String>) -> Result<Access, ExperimentError> {
+        answer.map_or(Ok(Access::Fenced), |text| self.number(text).map(Access::Value))
+    }
+
+    fn number(&self, found: String) -> Result<u64, ExperimentError> {
+        let parsed = found.parse();
+        parsed.map_err(|_| ExperimentError::NotANumber { address: self.address.clone(), found })
+    }
+
+    /// Asks, and asks again while the server is away: every command here may be sent twice. A plain write sets the same
+    /// value again, and one with a token is known by its operation.
+    async fn ask<T>(
+        &mut self,
+        command: impl AsyncFn(&mut MultiplexedConnection, &Keys) -> RedisResult<T>,
+    ) -> Result<T, ExperimentError> {
+        let mut tried = 1;
+        loop {
+            let error = match self.ask_once(&command).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let away = error.is_io_error() || error.is_timeout() || error.is_connection_dropped();
+            if !away || tried >= TRIES {
+                return Err(ExperimentError::Memory { address: self.address.clone(), source: error });
+            }
+            self.connection = None;
+            tried += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn ask_once<T>(
+        &mut self,
+        command: &impl AsyncFn(&mut MultiplexedConnection, &Keys) -> RedisResult<T>,
+    ) -> Result<T, RedisError> {
+        if self.connection.is_none() {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(Duration::from_secs(1)))
+                .set_response_timeout(Some(Duration::from_secs(2)));
+            let opened = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            self.connection = Some(opened);
+        }
+        match &mut self.connection {
+            Some(connection) => command(connection, &self.keys).await,
+            None => Err((redis::ErrorKind::Io, "no connection").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(number: u64) -> Operation {
+        Operation { worker: 0, number }
+    }
+
+    fn token(number: u64) -> Option<FencingToken> {
+        Some(FencingToken(number))
+    }
+
+    #[test]
+    fn a_read_raises_the_mark_so_an_older_holders_write_is_refused() {
+        let mut cell = Cell::default();
+        assert_eq!(cell.read(token(1)), Access::Value(0));
+        assert_eq!(cell.read(token(2)), Access::Value(0));
+        assert_eq!(cell.write(1, token(1), op(0)), Access::Fenced);
+        assert_eq!(cell.write(1, token(2), op(0)), Access::Value(1));
+        assert_eq!(cell.read(token(1)), Access::Fenced);
+    }
+
+    #[test]
+    fn a_write_sent_again_is_no_second_increment() {
+        let mut cell = Cell::default();
+        assert_eq!(cell.write(1, token(1), op(0)), Access::Value(1));
+        assert_eq!(cell.write(2, token(2), Operation { worker: 1, number: 0 }), Access::Value(2));
+        // Under a later token, with a value computed afresh, and also after the token has been fenced off.
+        assert_eq!(cell.write(3, token(3), op(0)), Access::Value(2));
+        assert_eq!(cell.write(1, token(1), op(0)), Access::Value(2));
+        assert_eq!(cell.value, 2);
+    }
+
+    #[test]
+    fn without_a_token_who_writes_writes() {
+        let mut cell = Cell::default();
+        assert_eq!((cell.read(None), cell.read(None)), (Access::Value(0), Access::Value(0)));
+        cell.write(1, None, op(0));
+        cell.write(1, None, Operation { worker: 1, number: 0 });
+        assert_eq!(cell.read(None), Access::Value(1));
+    }
+}

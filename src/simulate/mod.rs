@@ -1,0 +1,383 @@
+//! The experiment: workers that each add 1 to a shared counter, many times, under a strategy that protects the counter or not.
+//!
+//! `workers` x `ops` is what the counter must show at the end. Every worker has its own lock and its own connections, so that
+//! the workers meet at the nodes and nowhere else. Nothing is dropped: who has to wait waits, and who loses its lease
+//! half-way begins the operation again. Nothing is made up: the counter is read at the end, and whatever it shows is reported.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), redfence::simulate::ExperimentError> {
+//! use redfence::simulate::{Experiment, Strategy, Watch};
+//!
+//! let nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"];
+//! let mut experiment = Experiment::new(Strategy::Fenced, nodes.map(String::from).to_vec());
+//! experiment.runs = 5;
+//! let summary = experiment.run(&Watch::default()).await?;
+//! assert!(summary.is_exact());
+//! # Ok(()) }
+//! ```
+
+mod cluster;
+mod counter;
+mod entropy;
+mod report;
+mod worker;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::lock::DistributedLock;
+use crate::lock::error::{AcquireError, ConfigError};
+use crate::proto::session::Mode;
+
+pub use cluster::EmbeddedCluster;
+pub use report::{AcquireMicros, RunReport, SCHEMA, Summary};
+
+use counter::Counter;
+use entropy::Seeded;
+use report::Tally;
+use worker::{Pause, Worker};
+
+/// What all simulations on the same nodes compete for. One name for all, because a number at a node is kept for ever.
+const RESOURCE: &str = "simulation/counter";
+
+/// How the counter is protected.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Not at all: the baseline.
+    None,
+    /// By Redlock as the Redis page has it.
+    Classic,
+    /// By Redlock with fencing tokens, which the counter checks on every read and every write.
+    Fenced,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Classic, Self::Fenced];
+
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Classic => "classic",
+            Self::Fenced => "fenced",
+        }
+    }
+
+    /// Whether it promises that no update is lost.
+    pub const fn is_protected(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    const fn mode(self) -> Option<Mode> {
+        match self {
+            Self::None => None,
+            Self::Classic => Some(Mode::Classic),
+            Self::Fenced => Some(Mode::Fenced),
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where the counter is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Memory {
+    /// In this process.
+    #[default]
+    InProcess,
+    /// In a Redis server, which may be one of the nodes.
+    Redis(String),
+}
+
+impl FromStr for Memory {
+    type Err = ExperimentError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "in-process" => Ok(Self::InProcess),
+            Some(("redis", url)) if url.starts_with("redis://") || url.starts_with("rediss://") => {
+                Ok(Self::Redis(url.to_owned()))
+            }
+            Some(("redis" | "rediss", rest)) if rest.starts_with("//") => Ok(Self::Redis(text.to_owned())),
+            _ => Err(ExperimentError::UnknownMemory),
+        }
+    }
+}
+
+/// What goes wrong on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// One worker stands still for twice its TTL between its last look at the lease and its write, as in a long garbage
+    /// collection or on a suspended machine, and then goes on as if nothing had happened.
+    Pause,
+}
+
+impl Fault {
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+        }
+    }
+}
+
+/// The experiment. Make one with [`Experiment::new`], change what is to be otherwise, and [`run`](Self::run) it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Experiment {
+    /// How the counter is protected.
+    pub strategy: Strategy,
+    /// The lock's nodes, as URLs. Not needed without a lock.
+    pub nodes: Vec<String>,
+    /// How many add to the counter at the same time, 1 to 256.
+    pub workers: u32,
+    /// How often each adds 1.
+    pub ops: u64,
+    /// How often the whole is done, each time with a fresh counter.
+    pub runs: u32,
+    /// Where the counter is.
+    pub memory: Memory,
+    /// What goes wrong on purpose.
+    pub fault: Option<Fault>,
+    /// Life of the lock's keys.
+    pub ttl: Duration,
+    /// Comes before the lock's resource name.
+    pub prefix: String,
+    /// Allow one node, or an even number.
+    pub allow_weak_quorum: bool,
+    /// Feeds every random choice made here: pauses, jitter, who is struck by a fault. Owner values stay random, and threads and
+    /// networks keep their own mind: the same seed does not give the same history.
+    pub seed: u64,
+}
+
+impl Experiment {
+    /// Three workers, 1000 operations each, one run, in this process.
+    pub fn new(strategy: Strategy, nodes: Vec<String>) -> Self {
+        Self {
+            strategy,
+            nodes,
+            workers: 3,
+            ops: 1000,
+            runs: 1,
+            memory: Memory::InProcess,
+            fault: None,
+            ttl: Duration::from_secs(10),
+            prefix: String::new(),
+            allow_weak_quorum: false,
+            seed: 0,
+        }
+    }
+
+    /// What the counter must show after one run.
+    pub fn expected(&self) -> u64 {
+        u64::from(self.workers).saturating_mul(self.ops)
+    }
+
+    /// Does all runs, one after the other.
+    ///
+    /// # Errors
+    /// An [`ExperimentError`] if the experiment could not be done. A wrong counter is not an error but a result.
+    pub async fn run(&self, watch: &Watch) -> Result<Summary, ExperimentError> {
+        self.check()?;
+        self.probe().await?;
+        let mut runs = Vec::new();
+        let mut latencies = Tally::new()?.acquire_micros;
+        for number in 0..self.runs {
+            let run = self.run_once(number, watch).await?;
+            latencies.add(&run.1).map_err(|error| ExperimentError::Internal(error.to_string()))?;
+            runs.push(run.0);
+        }
+        Ok(Summary::new(self, runs, &latencies))
+    }
+
+    fn check(&self) -> Result<(), ExperimentError> {
+        let limits = [
+            ("workers", u64::from(self.workers), 256),
+            ("ops", self.ops, 1_000_000_000),
+            ("runs", u64::from(self.runs), 100_000),
+        ];
+        for (what, given, most) in limits {
+            if given == 0 || given > most {
+                return Err(ExperimentError::OutOfRange { what, given, most });
+            }
+        }
+        match (self.fault, self.strategy.is_protected()) {
+            (Some(fault), false) => Err(ExperimentError::NothingToBreak(fault)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Acquires once before anything is measured: wakes fresh nodes, and tells at once what waiting cannot cure.
+    async fn probe(&self) -> Result<(), ExperimentError> {
+        let Some(locks) = self.lock(0)? else { return Ok(()) };
+        match locks.try_acquire(RESOURCE).await {
+            Ok(guard) => drop(guard.release().await),
+            Err(AcquireError::Contended { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// One worker's own lock, with its own connections.
+    fn lock(&self, seed: u64) -> Result<Option<DistributedLock>, ConfigError> {
+        let Some(mode) = self.strategy.mode() else { return Ok(None) };
+        let builder = DistributedLock::builder()
+            .nodes(self.nodes.clone())
+            .mode(mode)
+            .ttl(self.ttl)
+            .prefix(self.prefix.clone())
+            .allow_weak_quorum(self.allow_weak_quorum)
+            .entropy(Arc::new(Seeded::new(seed)));
+        builder.build().map(Some)
+    }
+
+    async fn run_once(
+        &self,
+        number: u32,
+        watch: &Watch,
+    ) -> Result<(RunReport, hdrhistogram::Histogram<u64>), ExperimentError> {
+        let mut dice = fastrand::Rng::with_seed(self.seed.wrapping_add(u64::from(number)));
+        let counter = Counter::create(&self.memory).await?;
+        let struck = dice.u32(0..self.workers);
+        let start = Arc::new(Barrier::new(self.workers as usize + 1));
+        let mut workers = JoinSet::new();
+        for index in 0..self.workers {
+            let pause = match self.fault {
+                Some(Fault::Pause) if index == struck => {
+                    Some(Pause { at: self.ops / 3, length: self.ttl * 2 })
+                }
+                _ => None,
+            };
+            let worker = Worker {
+                index,
+                ops: self.ops,
+                locks: self.lock(dice.u64(..))?,
+                fenced: self.strategy == Strategy::Fenced,
+                counter: counter.open().await?,
+                pause,
+                dice: fastrand::Rng::with_seed(dice.u64(..)),
+                watch: watch.clone(),
+                tally: Tally::new()?,
+            };
+            let start = Arc::clone(&start);
+            workers.spawn(async move {
+                start.wait().await;
+                worker.run().await
+            });
+        }
+        start.wait().await;
+        let begun = Instant::now();
+        let mut total = Tally::new()?;
+        let mut failed = None;
+        while let Some(ended) = workers.join_next().await {
+            match ended.map_err(|error| ExperimentError::Internal(error.to_string())).flatten() {
+                Ok(tally) => total.add(&tally)?,
+                Err(error) => {
+                    // The others could wait for what does not come.
+                    watch.stop();
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        let wall = begun.elapsed();
+        let last = counter.finish().await;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        Ok((total.report(self.expected(), last?, wall), total.acquire_micros))
+    }
+}
+
+/// Watches an experiment, and stops it.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    done: Arc<AtomicU64>,
+    stop: CancellationToken,
+}
+
+impl Watch {
+    /// Operations done so far, over all runs.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Stops the experiment: every worker releases what it holds, and `run` returns [`ExperimentError::Stopped`].
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    fn tick(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Why an experiment could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// A number that makes no experiment.
+    #[error("{what} {given}: it must be 1 to {most}")]
+    OutOfRange {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        given: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A fault of the lock, where there is no lock.
+    #[error("fault {} strikes the holder of a lock, and strategy none has none; take another strategy", .0.name())]
+    NothingToBreak(Fault),
+    /// A memory that is not known.
+    #[error(
+        "this memory is not known in this version; take in-process, or redis:URL as in redis:redis://127.0.0.1:6379"
+    )]
+    UnknownMemory,
+    /// The lock cannot work as it is configured.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The lock was not acquired, and waiting did not help.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The counter cannot be read or written.
+    #[error("the counter in {address} cannot be used")]
+    Memory {
+        /// Where it is, without credentials.
+        address: String,
+        /// Why.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// The counter holds something else.
+    #[error("the counter in {address} holds {found:?}, which is not a number; somebody else writes to it")]
+    NotANumber {
+        /// Where it is, without credentials.
+        address: String,
+        /// What it holds.
+        found: String,
+    },
+    /// The embedded nodes could not be started.
+    #[error("the embedded nodes cannot listen on 127.0.0.1")]
+    Listen(#[from] std::io::Error),
+    /// It was stopped.
+    #[error("the experiment was stopped")]
+    Stopped,
+    /// A mistake in the experiment itself.
+    #[error("a worker failed: {0}; this is a mistake in redfence, please report it")]
+    Internal(String),
+}

@@ -1,0 +1,152 @@
+//! One worker: reads the counter, adds 1, writes it back; again and again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::counter::{Access, Operation, Seat};
+use super::report::Tally;
+use super::{ExperimentError, RESOURCE, Watch};
+use crate::lock::error::AcquireError;
+use crate::lock::{DistributedLock, LockGuard};
+use crate::proto::FencingToken;
+
+/// How long to wait for the lock before looking whether waiting makes sense.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A worker that stands still once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pause {
+    /// In which of its operations.
+    pub(super) at: u64,
+    /// For how long.
+    pub(super) length: Duration,
+}
+
+pub(super) struct Worker {
+    pub(super) index: u32,
+    pub(super) ops: u64,
+    /// `None`: nothing protects the counter.
+    pub(super) locks: Option<DistributedLock>,
+    /// Whether the counter is shown the token.
+    pub(super) fenced: bool,
+    pub(super) counter: Seat,
+    pub(super) pause: Option<Pause>,
+    pub(super) dice: fastrand::Rng,
+    pub(super) watch: Watch,
+    pub(super) tally: Tally,
+}
+
+/// How one try of an operation ended.
+enum Tried {
+    Done,
+    /// The lease was lost, or the counter has seen a larger token.
+    Again,
+}
+
+impl Worker {
+    pub(super) async fn run(mut self) -> Result<Tally, ExperimentError> {
+        for number in 0..self.ops {
+            let operation = Operation { worker: self.index, number };
+            while let Tried::Again = self.attempt(operation).await? {
+                self.tally.retries += 1;
+            }
+            self.watch.tick();
+        }
+        // What is still being released would be cut off by the end of the process.
+        if let Some(locks) = &self.locks {
+            locks.drain(Duration::from_secs(2)).await;
+        }
+        Ok(self.tally)
+    }
+
+    async fn attempt(&mut self, operation: Operation) -> Result<Tried, ExperimentError> {
+        if self.watch.stop.is_cancelled() {
+            return Err(ExperimentError::Stopped);
+        }
+        if self.locks.is_none() {
+            return self.add_one(operation, None).await;
+        }
+        let guard = self.acquire().await?;
+        let due = self.pause.take_if(|pause| pause.at == operation.number);
+        let tried = match due {
+            // Who stands still does not notice that the lease has ended.
+            Some(pause) => {
+                self.pause = Some(pause);
+                let tried = self.add_one(operation, Some(&guard)).await;
+                self.pause = None;
+                tried
+            }
+            None => {
+                let lease = guard.lease().clone();
+                tokio::select! {
+                    biased;
+                    _ = lease.lost() => Ok(Tried::Again),
+                    tried = self.add_one(operation, Some(&guard)) => tried,
+                }
+            }
+        };
+        guard.release().await;
+        tried
+    }
+
+    /// Waits for as long as others hold the lock; gives up only if there is no quorum.
+    async fn acquire(&mut self) -> Result<LockGuard, ExperimentError> {
+        let Some(locks) = &self.locks else { return Err(ExperimentError::Internal("no lock".to_owned())) };
+        let begun = Instant::now();
+        loop {
+            let acquired = tokio::select! {
+                biased;
+                () = self.watch.stop.cancelled() => return Err(ExperimentError::Stopped),
+                acquired = locks.acquire(RESOURCE, WAIT) => acquired,
+            };
+            match acquired {
+                Ok(guard) => {
+                    self.tally.acquired(begun.elapsed());
+                    return Ok(guard);
+                }
+                Err(AcquireError::Contended { .. } | AcquireError::ValidityExhausted { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The critical section.
+    async fn add_one(
+        &mut self,
+        operation: Operation,
+        guard: Option<&LockGuard>,
+    ) -> Result<Tried, ExperimentError> {
+        let token = guard.filter(|_| self.fenced).and_then(|guard| guard.token());
+        let Access::Value(value) = self.counter.read(token).await? else { return Ok(self.fenced_off()) };
+        self.think().await;
+        if guard.is_some_and(|guard| !guard.is_held()) {
+            return Ok(Tried::Again);
+        }
+        if let Some(pause) = self.pause.filter(|pause| guard.is_some() && pause.at == operation.number) {
+            tracing::warn!(
+                worker = self.index,
+                token = token.map(|FencingToken(t)| t),
+                "pauses for {:?}",
+                pause.length
+            );
+            tokio::time::sleep(pause.length).await;
+        }
+        match self.counter.write(value + 1, token, operation).await? {
+            Access::Value(_) => Ok(Tried::Done),
+            Access::Fenced => Ok(self.fenced_off()),
+        }
+    }
+
+    fn fenced_off(&mut self) -> Tried {
+        self.tally.fenced_rejections += 1;
+        Tried::Again
+    }
+
+    /// The work between reading and writing: the others have their turn.
+    async fn think(&mut self) {
+        for _ in 0..self.dice.u32(1..=4) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
