@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses its own part of this")]
 
+mod clock;
 mod cluster;
 mod port;
 mod proxy;
@@ -15,6 +16,7 @@ mod runner;
 mod tls;
 mod waiting;
 
+pub(crate) use clock::require_own_clock;
 pub(crate) use cluster::Cluster;
 pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc as queue, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Port, RedisServer};
+use super::{Cluster, Port, RedisServer};
 
 /// What becomes of the bytes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,11 @@ type Log = Arc<Mutex<Vec<Seen>>>;
 impl Proxy {
     pub(crate) fn before(server: &RedisServer) -> Self {
         Self::to(server.addr())
+    }
+
+    /// One before each node.
+    pub(crate) fn before_each(nodes: &Cluster) -> Vec<Self> {
+        nodes.iter().map(Self::before).collect()
     }
 
     /// A proxy to any address on loopback; bytes pass.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::clock::OwnClock;
 use super::reaper::{self, Mortal};
 use super::{Certificates, Port, Stopwatch, wait_until};
 
@@ -49,7 +50,7 @@ pub(crate) struct Options {
     unix_socket: bool,
     tls: bool,
     cluster: bool,
-    environment: BTreeMap<String, String>,
+    own_clock: bool,
 }
 
 impl Default for Options {
@@ -70,7 +71,7 @@ impl Default for Options {
             unix_socket: false,
             tls: false,
             cluster: false,
-            environment: BTreeMap::new(),
+            own_clock: false,
         }
     }
 }
@@ -130,9 +131,9 @@ impl Options {
         self
     }
 
-    /// A variable in the environment of the server.
-    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
-        self.environment.insert(name.into(), value.into());
+    /// A wall clock that the test can set; see [`RedisServer::shift_clock`] and `require_own_clock`.
+    pub(crate) fn own_clock(mut self) -> Self {
+        self.own_clock = true;
         self
     }
 
@@ -166,6 +167,7 @@ pub(crate) struct RedisServer {
     ports: Ports,
     folder: TempDir,
     certificates: Option<Certificates>,
+    clock: Option<OwnClock>,
     state: Mutex<State>,
 }
 
@@ -218,8 +220,9 @@ impl RedisServer {
             cluster_bus: options.cluster.then(Port::reserve),
         };
         let certificates = options.tls.then(|| Certificates::create(folder.path()));
+        let clock = options.own_clock.then(|| OwnClock::create(folder.path()));
         let state = Mutex::new(State { process: None, condition: Condition::Down });
-        let server = Self { options, ports, folder, certificates, state };
+        let server = Self { options, ports, folder, certificates, clock, state };
         server.write_config();
         server
     }
@@ -288,6 +291,11 @@ impl RedisServer {
     /// Lets a frozen process run on (SIGCONT).
     pub(crate) fn cont(&self) {
         self.signal(Signal::CONT, Condition::Running);
+    }
+
+    /// Sets the wall clock of the server to `ms` ahead of this machine's, behind it if negative: a jump.
+    pub(crate) fn shift_clock(&self, ms: i64) {
+        self.clock.as_ref().expect("started with Options::own_clock").set(ms);
     }
 
     /// Ends the process at once (SIGKILL): a crash. What was not on disk is lost.
@@ -386,7 +394,7 @@ impl RedisServer {
         let process = Mortal::spawn(
             Command::new(binary())
                 .arg(self.config_path())
-                .envs(&self.options.environment)
+                .envs(self.clock.iter().flat_map(OwnClock::environment))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
