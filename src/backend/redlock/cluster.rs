@@ -1,6 +1,7 @@
 //! All nodes of one lock: attempts, hints, first start.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -157,7 +158,10 @@ impl Redlock {
     }
 
     async fn start_fresh_nodes(&self) -> bool {
-        let outcome = self.first_start(Start::Automatic { floor: self.clock.unix_micros() }).await;
+        // Boxed: rare, and large beside an attempt.
+        let start = Start::Automatic { floor: self.clock.unix_micros() };
+        let starting: Pin<Box<dyn Future<Output = Outcome> + Send + '_>> = Box::pin(self.first_start(start));
+        let outcome = starting.await;
         match &outcome {
             Outcome::Started | Outcome::NotNeeded => {
                 tracing::info!(%outcome, "first start of fresh nodes");
@@ -183,11 +187,12 @@ impl Redlock {
                 Step::Done(outcome) => return outcome,
                 Step::Send { to, request } => (to, request),
             };
-            let question = Question::new(&keys, request);
+            let question = Arc::new(Question::new(&keys, request));
             let ask = |id: NodeId| {
-                let (node, question) = (&self.nodes[id.index()], &question);
+                let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
+                let patience = self.settings.patience;
                 async move {
-                    let answer = tokio::time::timeout(self.settings.patience, node.ask(question)).await;
+                    let answer = tokio::time::timeout(patience, node.ask(&question)).await;
                     let silent = || Answer::failed(NodeError::NoAnswer("too slow".into()));
                     (id, answer.unwrap_or_else(|_| silent()).reply)
                 }

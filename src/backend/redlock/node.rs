@@ -110,18 +110,20 @@ impl Node {
 
     /// Asks the node. Never fails: what went wrong is the answer.
     pub(crate) async fn ask(&self, question: &Question) -> Answer {
-        let result = self.with_connection(async |connection| question.ask(connection).await).await;
+        let result =
+            self.with_connection(|mut connection| async move { question.ask(&mut connection).await }).await;
         result.unwrap_or_else(Answer::failed)
     }
 
     /// Asks what the node knows of a lock.
     pub(crate) async fn inspect(&self, keys: &Arc<Keys>) -> Result<Inspection, NodeError> {
-        self.with_connection(async |connection| wire::inspect(connection, keys).await).await
+        self.with_connection(|mut connection| async move { wire::inspect(&mut connection, keys).await }).await
     }
 
     /// Asks to hear of releases on this channel. Failing is harmless: waiters poll as well.
     pub(crate) async fn subscribe(&self, channel: &str) {
-        let heard = self.with_connection(async |connection| connection.subscribe(channel).await).await;
+        let heard =
+            self.with_connection(|mut connection| async move { connection.subscribe(channel).await }).await;
         if let Err(error) = heard {
             tracing::debug!(node = %self.address, channel, %error, "no release notifications from this node");
         }
@@ -129,16 +131,20 @@ impl Node {
 
     /// Stops hearing of releases on this channel.
     pub(crate) async fn unsubscribe(&self, channel: &str) {
-        let _ = self.with_connection(async |connection| connection.unsubscribe(channel).await).await;
+        let _ =
+            self.with_connection(|mut connection| async move { connection.unsubscribe(channel).await }).await;
     }
 
-    async fn with_connection<T>(
+    async fn with_connection<T, F>(
         &self,
-        work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
-    ) -> Result<T, NodeError> {
+        work: impl FnOnce(MultiplexedConnection) -> F,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, RedisError>>,
+    {
         // No await between taking the connection and queueing on it: the order of requests is that of the lock.
-        let (mut connection, generation) = self.connection().await?;
-        match tokio::time::timeout(self.limits.stall, work(&mut connection)).await {
+        let (connection, generation) = self.connection().await?;
+        match tokio::time::timeout(self.limits.stall, work(connection)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 if error.is_unrecoverable_error() || error.is_connection_dropped() {
