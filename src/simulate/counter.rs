@@ -5,11 +5,11 @@
 //! its answer was lost, is not a second increment. Small and private on purpose: this is an experiment's counter.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisError, RedisResult, Script};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, cmd};
 
 use super::{ExperimentError, Memory};
 use crate::proto::FencingToken;
@@ -170,15 +170,9 @@ impl Remote {
         let keys = Keys { value: name.clone(), guard: format!("{name}:guard") };
         let remote = Self { client, address, keys };
         let mut line = remote.open().await?;
-        let age = FORGOTTEN_AFTER.as_secs();
-        line.ask(async |connection, keys| {
-            let mut fresh = redis::pipe();
-            fresh.atomic().set_ex(&keys.value, 0, age).ignore();
-            fresh.hset(&keys.guard, "fence", 0).ignore();
-            fresh.expire(&keys.guard, i64::try_from(age).unwrap_or(i64::MAX)).ignore();
-            fresh.query_async::<()>(connection).await
-        })
-        .await?;
+        line.plain_write(0).await?;
+        line.ask::<()>(cmd("HSET").arg(&remote.keys.guard).arg("fence").arg(0)).await?;
+        line.ask::<()>(cmd("EXPIRE").arg(&remote.keys.guard).arg(FORGOTTEN_AFTER.as_secs())).await?;
         Ok(remote)
     }
 
@@ -189,43 +183,37 @@ impl Remote {
             keys: self.keys.clone(),
             connection: None,
         };
-        line.ask(async |connection, _| redis::cmd("PING").query_async::<()>(connection).await).await?;
+        // At the beginning a server that is away is told at once.
+        let answered = line.ask_once::<()>(&cmd("PING")).await;
+        answered.map_err(|source| ExperimentError::Memory { address: self.address.clone(), source })?;
         Ok(line)
     }
 
     async fn finish(&self) -> Result<u64, ExperimentError> {
         let mut line = self.open().await?;
         let value = line.plain_read().await?;
-        line.ask(async |connection, keys| connection.del::<_, ()>(&[&keys.value, &keys.guard]).await).await?;
+        line.ask::<()>(cmd("DEL").arg(&self.keys.value).arg(&self.keys.guard)).await?;
         Ok(value)
     }
 }
 
 /// KEYS value, guard; ARGV token. Answers the value, or nothing to a token smaller than one seen.
-static READ: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "
+const READ: &str = "\
 local fence = redis.call('HGET', KEYS[2], 'fence')
 if fence and tonumber(ARGV[1]) < tonumber(fence) then return false end
 redis.call('HSET', KEYS[2], 'fence', ARGV[1])
-return redis.call('GET', KEYS[1])",
-    )
-});
+return redis.call('GET', KEYS[1])";
 
 /// KEYS value, guard; ARGV token, value, worker, operation, seconds to live. Answers the value, or nothing to a token smaller
 /// than one seen. An operation that is already done changes nothing.
-static WRITE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "
+const WRITE: &str = "\
 local last = redis.call('HGET', KEYS[2], 'worker:' .. ARGV[3])
 if last and tonumber(last) >= tonumber(ARGV[4]) then return redis.call('GET', KEYS[1]) end
 local fence = redis.call('HGET', KEYS[2], 'fence')
 if fence and tonumber(ARGV[1]) < tonumber(fence) then return false end
 redis.call('HSET', KEYS[2], 'fence', ARGV[1], 'worker:' .. ARGV[3], ARGV[4])
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[5])
-return ARGV[2]",
-    )
-});
+return ARGV[2]";
 
 /// One worker's connection to the counter's server, opened again when it breaks.
 pub(super) struct Line {
@@ -238,9 +226,9 @@ pub(super) struct Line {
 impl Line {
     async fn read(&mut self, token: Option<FencingToken>) -> Result<Access, ExperimentError> {
         let Some(token) = token else { return self.plain_read().await.map(Access::Value) };
-        let mut script = READ.prepare_invoke();
-        script.key(&self.keys.value).key(&self.keys.guard).arg(token.0);
-        let answer = self.ask(async |connection, _| script.invoke_async(connection).await).await?;
+        let mut script = self.script(READ);
+        script.arg(token.0);
+        let answer = self.ask(&script).await?;
         self.access(answer)
     }
 
@@ -250,23 +238,38 @@ impl Line {
         token: Option<FencingToken>,
         operation: Operation,
     ) -> Result<Access, ExperimentError> {
-        let age = FORGOTTEN_AFTER.as_secs();
         let Some(token) = token else {
-            self.ask(async |connection, keys| connection.set_ex::<_, _, ()>(&keys.value, value, age).await)
-                .await?;
+            self.plain_write(value).await?;
             return Ok(Access::Value(value));
         };
-        let mut script = WRITE.prepare_invoke();
-        script.key(&self.keys.value).key(&self.keys.guard);
-        script.arg(token.0).arg(value).arg(operation.worker).arg(operation.number).arg(age);
-        let answer = self.ask(async |connection, _| script.invoke_async(connection).await).await?;
+        let mut script = self.script(WRITE);
+        script.arg(token.0).arg(value).arg(operation.worker).arg(operation.number);
+        script.arg(FORGOTTEN_AFTER.as_secs());
+        let answer = self.ask(&script).await?;
         self.access(answer)
     }
 
     async fn plain_read(&mut self) -> Result<u64, ExperimentError> {
-        let text: Option<String> =
-            self.ask(async |connection, keys| connection.get(&keys.value).await).await?;
+        let text: Option<String> = self.ask(&self.on_value("GET")).await?;
         self.number(text.unwrap_or_default())
+    }
+
+    async fn plain_write(&mut self, value: u64) -> Result<(), ExperimentError> {
+        let mut set = self.on_value("SET");
+        set.arg(value).arg("EX").arg(FORGOTTEN_AFTER.as_secs());
+        self.ask(&set).await
+    }
+
+    fn on_value(&self, name: &str) -> Cmd {
+        let mut cmd = cmd(name);
+        cmd.arg(&self.keys.value);
+        cmd
+    }
+
+    fn script(&self, text: &str) -> Cmd {
+        let mut eval = cmd("EVAL");
+        eval.arg(text).arg(2).arg(&self.keys.value).arg(&self.keys.guard);
+        eval
     }
 
     fn access(&self, answer: Option<String>) -> Result<Access, ExperimentError> {
@@ -280,13 +283,10 @@ impl Line {
 
     /// Asks, and asks again while the server is away: every command here may be sent twice. A plain write sets the same
     /// value again, and one with a token is known by its operation.
-    async fn ask<T>(
-        &mut self,
-        command: impl AsyncFn(&mut MultiplexedConnection, &Keys) -> RedisResult<T>,
-    ) -> Result<T, ExperimentError> {
+    async fn ask<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, ExperimentError> {
         let mut tried = 1;
         loop {
-            let error = match self.ask_once(&command).await {
+            let error = match self.ask_once(cmd).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -300,21 +300,19 @@ impl Line {
         }
     }
 
-    async fn ask_once<T>(
-        &mut self,
-        command: &impl AsyncFn(&mut MultiplexedConnection, &Keys) -> RedisResult<T>,
-    ) -> Result<T, RedisError> {
-        if self.connection.is_none() {
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(Duration::from_secs(1)))
-                .set_response_timeout(Some(Duration::from_secs(2)));
-            let opened = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-            self.connection = Some(opened);
-        }
-        match &mut self.connection {
-            Some(connection) => command(connection, &self.keys).await,
-            None => Err((redis::ErrorKind::Io, "no connection").into()),
-        }
+    async fn ask_once<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, RedisError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(Duration::from_secs(1)))
+                    .set_response_timeout(Some(Duration::from_secs(2)));
+                self.client.get_multiplexed_async_connection_with_config(&config).await?
+            }
+        };
+        let answer = cmd.query_async(&mut connection).await;
+        self.connection = Some(connection);
+        answer
     }
 }
 

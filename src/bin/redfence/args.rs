@@ -8,7 +8,7 @@ use redfence::lock::Mode;
 use redfence::lock::error::ConfigError;
 use redfence::proto::message::MAX_NUMBER;
 use redfence::proto::{Owner, Ttl};
-use redfence::simulate::{Fault, Memory, Strategy};
+use redfence::simulate::{Fault, Strategy};
 
 /// A distributed lock on a quorum of independent Redis nodes, with fencing tokens.
 ///

@@ -23,9 +23,8 @@ pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
 /// An empty table: fits the terminal; plain characters where there is none.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    let preset =
-        if std::io::stdout().is_terminal() { presets::UTF8_FULL_CONDENSED } else { presets::ASCII_FULL };
-    table.load_preset(preset).set_content_arrangement(ContentArrangement::Dynamic);
+    let style = if std::io::stdout().is_terminal() { presets::UTF8_FULL } else { presets::ASCII_FULL };
+    table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic);
     if table.width().is_none() {
         table.set_width(100);
     }

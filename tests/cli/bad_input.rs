@@ -1,0 +1,84 @@
+//! Input that cannot work: told with the numbers and the next step, before any node is asked.
+
+use crate::{command, finish, redfence};
+
+const OWNER: &str = "00112233445566778899aabbccddeeff";
+
+/// Nobody listens there; a command that cannot work must not come so far.
+const THREE: &str = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+
+#[test]
+fn arguments_that_no_nodes_could_make_work_are_a_matter_of_usage() {
+    let long = "x".repeat(2_000);
+    let cases: &[(&[&str], &str)] = &[
+        (&["acquire", ""], "the resource name is empty"),
+        (&["status", ""], "the resource name is empty"),
+        (&["acquire", "redfence:node"], "kept for redfence's own keys"),
+        (&["acquire", "fence:x", "--prefix", "red"], "kept for redfence's own keys"),
+        (&["status", "redfence:counter:x"], "kept for redfence's own keys"),
+        (&["acquire", &long], "2000 bytes"),
+        (&["acquire", "r", "--ttl", "0s"], "whole number of milliseconds"),
+        (&["acquire", "r", "--ttl", "1.5ms"], "whole numbers with a unit"),
+        (&["acquire", "r", "--ttl", "1ms"], "leaves no validity"),
+        (&["extend", "r", "--owner", OWNER, "--ttl", "2ms"], "leaves no validity"),
+        (&["acquire", "r", "--ttl", "30days"], "24 days"),
+        (&["acquire", "r", "--nowait", "--wait", "1s"], "cannot be used with"),
+        (&["release", "r", "--owner", "me"], "32 lower-case hexadecimal digits"),
+        (&["release", "r"], "--owner"),
+        (&["aquire", "r"], "a similar subcommand exists: 'acquire'"),
+        (&["simulate", "--strategy", "redis"], "[possible values: none, classic, fenced]"),
+        (&["simulate", "--strategy", "optimistic"], "[possible values: none, classic, fenced]"),
+        (&["simulate", "--workers", "0"], "workers 0"),
+        (&["simulate", "--ops", "0"], "ops 0"),
+        (&["simulate", "--runs", "0"], "runs 0"),
+        (&["simulate", "--memory", "sqlite:/tmp/x"], "not known in this version"),
+        (&["simulate", "--strategy", "none", "--fault", "pause"], "strategy none has none"),
+        (&["init", "--floor", "9007199254740992"], "--floor"),
+        (&["node", "--port", "99999"], "--port"),
+    ];
+    for (args, part) in cases {
+        let mut command = command(args);
+        command.env("REDFENCE_NODES", THREE);
+        finish(command).expect(2).says(part);
+    }
+}
+
+#[test]
+fn nodes_that_make_no_quorum_are_a_matter_of_configuration() {
+    let cases = [
+        ("", "no nodes"),
+        (",", "no nodes"),
+        ("redis://127.0.0.1:1", "tolerate only 0"),
+        ("redis://127.0.0.1:1,redis://127.0.0.1:2", "tolerate only 0"),
+        ("redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:1", "places 1 and 3"),
+        ("redis://127.0.0.1:1,ftp://127.0.0.1:2,redis://127.0.0.1:3", "ftp://127.0.0.1:2"),
+        ("redis://127.0.0.1:1,,redis://127.0.0.1:3", "node \"\""),
+        ("embedded:3", "end with this command"),
+        ("embedded:many", "not a number of nodes"),
+    ];
+    for (nodes, part) in cases {
+        redfence(&["--nodes", nodes, "acquire", "r"]).expect(78).says(part);
+    }
+    redfence(&["acquire", "r"]).expect(78).says("REDFENCE_NODES");
+    for nodes in ["embedded:0", "embedded:2", "embedded:99"] {
+        redfence(&["simulate", "--nodes", nodes]).expect(78);
+    }
+}
+
+#[test]
+fn unreachable_nodes_are_told_one_by_one_without_their_passwords() {
+    let nodes = "redis://:hunter2@127.0.0.1:1,redis://u:hunter2@127.0.0.1:2,redis://127.0.0.1:3";
+    for args in [&["acquire", "r", "--nowait"][..], &["simulate", "--ops", "1"], &["status", "r"], &["init"]]
+    {
+        let mut all = vec!["--nodes", nodes];
+        all.extend_from_slice(args);
+        let ran = redfence(&all).expect(69);
+        assert!(!ran.stderr.contains("hunter2") && !ran.stdout.contains("hunter2"), "{ran:?}");
+    }
+    redfence(&["--nodes", nodes, "acquire", "r", "--nowait"]).expect(69).says("127.0.0.1:2");
+    let bad = redfence(&["--nodes", "redis://u:hunter2@:x,a,b", "acquire", "r"]).expect(78);
+    assert!(!bad.stderr.contains("hunter2"), "{}", bad.stderr);
+    let memory = "redis:redis://:hunter2@127.0.0.1:1";
+    let ran = redfence(&["simulate", "--strategy", "none", "--ops", "1", "--memory", memory]).expect(69);
+    assert!(ran.stderr.contains("127.0.0.1:1") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
+}
