@@ -3,7 +3,7 @@
 //! It answers the Redis protocol (RESP2 and RESP3) on any byte stream, well enough for Redis clients, `redis-cli` and
 //! other languages' Redlock clients. Our own scripts are not run as Lua: they are done by
 //! [`proto::node::execute`](crate::proto::node::execute), the code that the model checks, on the keys of this node; all
-//! other scripts run in a Lua of Redis' dialect (see the module `lua` for how far that goes). `tests/conformance.rs`
+//! other scripts run in a Lua of Redis' dialect (see the module `lua` for how far that goes). `tests/conformance`
 //! holds its answers to those of a real Redis.
 //!
 //! For tests, for simulations and for trying things out. It keeps one database in memory, has no replicas, no cluster

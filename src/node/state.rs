@@ -10,7 +10,7 @@ use super::keyspace::Keyspace;
 use super::reply::Resp;
 use super::session::Session;
 
-/// The version of Redis whose answers this node gives; `tests/conformance.rs` compares them.
+/// The version of Redis whose answers this node gives; `tests/conformance` compares them.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 /// Scripts kept for EVALSHA. Redis keeps them without bound; here the oldest make room.

@@ -2,7 +2,7 @@
 //!
 //! [`execute`] is the Lua scripts of `src/backend/redlock/scripts/` said once more in Rust. It runs on anything that
 //! can hold a lock key, a counter and a node record ([`Store`]): the model's few bytes ([`NodeState`]) and the embedded
-//! node's whole keyspace. `tests/conformance.rs` holds it to a real Redis, answer by answer.
+//! node's whole keyspace. `tests/conformance` holds it to a real Redis, answer by answer.
 //!
 //! This room never reads a clock: a key's life is counted down, or expired, by whoever owns the store.
 

@@ -1,6 +1,6 @@
 //! What is said to a node: key names and Lua scripts, as text.
 //!
-//! `proto::node` says the same in Rust; `tests/conformance.rs` holds the two together.
+//! `proto::node` says the same in Rust; `tests/conformance` holds the two together.
 
 /// The keys of one resource, and the channel that tells of its release.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
