@@ -3,7 +3,7 @@
 //! How far it goes. A script gets `KEYS`, `ARGV`, `redis.call`, `redis.pcall`, `redis.error_reply`,
 //! `redis.status_reply`, `redis.sha1hex`, and the libraries `string`, `table` and `math` with Lua's base functions.
 //! Values are converted by the rules of Redis, errors are worded as Redis 7.0 words them, and `math.random` gives the
-//! same numbers in each run. A script runs alone: nobody sees half of what it does.
+//! numbers that it gives there, the same in each life of a node. A script runs alone: nobody sees half of what it does.
 //!
 //! There is no `cjson`, `cmsgpack`, `bit` and `struct`, no coroutine and no `loadstring`; `redis.log` says nothing,
 //! `redis.setresp(3)` is refused, and `pairs` finds nothing in a library or in `_G` (they are shields around the real
@@ -115,9 +115,16 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// The numbers that `math.random` gives: the generator of POSIX' drand48, as in Redis, started afresh for each script.
+/// The numbers that `math.random` gives: the generator of POSIX' drand48, as in Redis. Each node has one, which begins
+/// where that of Redis begins.
 #[derive(Clone, Copy, Debug)]
-struct Dice(u64);
+pub(crate) struct Dice(u64);
+
+impl Default for Dice {
+    fn default() -> Self {
+        Self(0x1234_ABCD_330E)
+    }
+}
 
 impl Dice {
     const fn seeded(seed: u32) -> Self {
@@ -146,7 +153,7 @@ impl Engine {
     fn new() -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::STRING | StdLib::TABLE | StdLib::MATH, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY)?;
-        let dice = Rc::new(Cell::new(Dice::seeded(0)));
+        let dice = Rc::new(Cell::new(Dice::default()));
         let native = natives(&lua, &dice)?;
         let runner = lua.load(include_str!("prelude.lua")).set_name("@prelude").call(native)?;
         Ok(Self { lua, runner, compiled: HashMap::new(), dice, spent: Rc::default() })
@@ -177,13 +184,16 @@ impl Engine {
 
     fn run(&mut self, state: &mut State, session: &mut Session, job: &Job<'_>) -> Result<Reply, Fault> {
         let function = self.function(job)?;
-        self.dice.set(Dice::seeded(0));
+        self.dice.set(state.dice);
         self.limit().map_err(broken)?;
         let outcome = self.call(function, state, session, job);
         self.lua.remove_hook();
+        state.dice = self.dice.get();
         if self.spent.get() {
             return Err(Fault::new("ERR Script killed: it took more instructions than this node allows"));
         }
+        // Lua 5.1 does not collect when it runs out of memory: better a new interpreter than a full one.
+        self.spent.set(self.lua.used_memory() > MEMORY / 2);
         outcome
     }
 

@@ -22,7 +22,7 @@ local function readonly()
 end
 
 local function absent(_, name)
-  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 3)
 end
 
 local function shield(fields, missing)
@@ -37,10 +37,13 @@ local function shield(fields, missing)
   return setmetatable({}, {__index = index, __newindex = readonly, __metatable = false})
 end
 
--- Errors made in Rust reach a script as Redis' own do: a table with the text in `err`.
+-- Errors of commands are values made in Rust. As in Redis, `pcall` gives their text, and that of a table with `err`;
+-- a handler of `xpcall` gets such a table.
 local function told(ok, problem, ...)
-  if not ok and type(problem) == 'userdata' then return false, native.told(problem) end
-  return ok, problem, ...
+  if ok then return ok, problem, ... end
+  if type(problem) == 'userdata' then problem = native.told(problem) end
+  if type(problem) == 'table' and type(problem.err) == 'string' then problem = problem.err end
+  return false, problem
 end
 
 function base.pcall(f, ...)

@@ -130,8 +130,9 @@ fn word(text: &[u8]) -> Result<(Bytes, &[u8]), ProtocolError> {
             (None, b'"' | b'\'') => quote = Some(byte),
             (None, byte) if byte.is_ascii_whitespace() => break,
             (Some(b'"'), b'\\') if at < text.len() => {
-                word.push(unescape(text[at]));
-                at += 1;
+                let (escaped, used) = unescape(&text[at..]);
+                word.push(escaped);
+                at += used;
             }
             (Some(b'\''), b'\\') if text.get(at) == Some(&b'\'') => {
                 word.push(b'\'');
@@ -152,14 +153,20 @@ fn word(text: &[u8]) -> Result<(Bytes, &[u8]), ProtocolError> {
     Ok((word.into(), &text[at..]))
 }
 
-fn unescape(byte: u8) -> u8 {
-    match byte {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 0x08,
-        b'a' => 0x07,
-        other => other,
+/// The byte that the text behind a backslash stands for, and how much of the text that is.
+fn unescape(text: &[u8]) -> (u8, usize) {
+    let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    match text {
+        [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            (hex(&[*high, *low]).unwrap_or_default(), 3)
+        }
+        [b'n', ..] => (b'\n', 1),
+        [b'r', ..] => (b'\r', 1),
+        [b't', ..] => (b'\t', 1),
+        [b'b', ..] => (0x08, 1),
+        [b'a', ..] => (0x07, 1),
+        [other, ..] => (*other, 1),
+        [] => (b'\\', 0),
     }
 }
 

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bus::Bus;
 use super::keyspace::Keyspace;
+use super::lua::Dice;
 use super::reply::Resp;
 use super::session::Session;
 
@@ -79,6 +80,7 @@ pub(crate) struct State {
     pub(crate) bus: Bus,
     pub(crate) clients: BTreeMap<u64, Client>,
     pub(crate) identity: Identity,
+    pub(crate) dice: Dice,
     pub(crate) commands_done: u64,
     pub(crate) connections_seen: u64,
     /// The port it listens on, for INFO; 0 if it does not.
@@ -93,6 +95,7 @@ impl State {
             bus: Bus::default(),
             clients: BTreeMap::new(),
             identity,
+            dice: Dice::default(),
             commands_done: 0,
             connections_seen: 0,
             port: 0,

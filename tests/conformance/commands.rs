@@ -50,7 +50,7 @@ fn word(rng: &mut Rng, pattern: &str) -> String {
     .to_owned()
 }
 
-const PATTERNS: [&str; 75] = [
+const PATTERNS: [&str; 76] = [
     "GET @key",
     "SET @key @value",
     "SET @key @value PX @span",
@@ -100,7 +100,6 @@ const PATTERNS: [&str; 75] = [
     "PEXPIRETIME @key",
     "KEYS *",
     "KEYS [a-b]",
-    "DBSIZE",
     "HSET @key @field @value",
     "HSET @key @field @value @field @value",
     "HSET @key @field @value @field",
@@ -121,6 +120,8 @@ const PATTERNS: [&str; 75] = [
     "LLEN @key",
     "RPOP @key",
     "LPOP @key",
+    "LPOP @key @small",
+    "RPOP @key @small",
     "SADD @key @value @value",
     "SREM @key @value",
     "SMEMBERS @key",
@@ -141,7 +142,7 @@ fn draw_words(rng: &mut Rng) -> Words {
         }
         1 => words.push("more".to_owned()),
         2 => words[0].make_ascii_lowercase(),
-        3 => words[0].push('X'),
+        3 => words[0].push('Q'),
         _ => {}
     }
     words

@@ -149,7 +149,10 @@ impl Wire {
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
                 Ok(0) => {
-                    return Answer::Other(format!("closed after {:?}", String::from_utf8_lossy(&self.buffer)));
+                    return Answer::Other(format!(
+                        "closed after {:?}",
+                        String::from_utf8_lossy(&self.buffer)
+                    ));
                 }
                 Ok(got) => self.buffer.extend(&chunk[..got]),
                 Err(error) => {

@@ -94,7 +94,7 @@ fn hello(call: &mut Call<'_>) -> Result<Reply, Fault> {
     }
     if !call.session.trusted {
         return Err(Fault::new(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
     call.session.resp = version;

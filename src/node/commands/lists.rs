@@ -1,6 +1,6 @@
 //! Lists.
 
-use bytes::Bytes;
+use std::collections::VecDeque;
 
 use super::{Call, Command};
 use crate::node::reply::{Fault, Reply};
@@ -8,8 +8,8 @@ use crate::node::reply::{Fault, Reply};
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("rpush", -3, |call| push(call, false)).key().writes(),
     Command::new("lpush", -3, |call| push(call, true)).key().writes(),
-    Command::new("rpop", 2, |call| pop(call, false)).key().writes(),
-    Command::new("lpop", 2, |call| pop(call, true)).key().writes(),
+    Command::new("rpop", -2, |call| pop(call, false)).key().writes(),
+    Command::new("lpop", -2, |call| pop(call, true)).key().writes(),
     Command::new("lrange", 4, lrange).key(),
     Command::new("llen", 2, llen).key(),
 ];
@@ -21,7 +21,25 @@ fn push(call: &mut Call<'_>, front: bool) -> Result<Reply, Fault> {
 
 fn pop(call: &mut Call<'_>, front: bool) -> Result<Reply, Fault> {
     let args = call.args;
-    call.space().pop(&args[1], front).map(|item| Reply::bulk_or_null(item.as_ref()))
+    match args.len() {
+        2 => call.space().pop(&args[1], front).map(|item| Reply::bulk_or_null(item.as_ref())),
+        3 => pop_many(call, front),
+        _ => Err(format!("ERR wrong number of arguments for '{}' command", call.word(0)).into()),
+    }
+}
+
+fn pop_many(call: &mut Call<'_>, front: bool) -> Result<Reply, Fault> {
+    let args = call.args;
+    let refusal = Fault::new("ERR value is out of range, must be positive");
+    let count = call.integer(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(refusal)?;
+    let Some(length) = call.space().list(&args[1])?.map(VecDeque::len) else {
+        return Ok(Reply::NullArray);
+    };
+    let mut items = Vec::new();
+    for _ in 0..count.min(length) {
+        items.extend(call.space().pop(&args[1], front)?);
+    }
+    Ok(Reply::Array(Reply::bulks(&items)))
 }
 
 /// The part of `length` items from `start` to `stop`, both included, negative ones counted from the end.
@@ -43,10 +61,5 @@ fn lrange(call: &mut Call<'_>) -> Result<Reply, Fault> {
 }
 
 fn llen(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    Ok(Reply::count(
-        call.state
-            .space
-            .list(&call.args[1])?
-            .map_or(0, |items: &std::collections::VecDeque<Bytes>| items.len()),
-    ))
+    Ok(Reply::count(call.state.space.list(&call.args[1])?.map_or(0, VecDeque::len)))
 }

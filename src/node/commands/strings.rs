@@ -49,25 +49,31 @@ pub(super) fn end_of_life(amount: i64, unit: i64, from: u64, command: &str) -> R
 impl SetOptions {
     fn parse(call: &Call<'_>) -> Result<Self, Fault> {
         let mut options = Self::default();
+        let mut life = None;
         let mut at = 3;
         while at < call.args.len() {
             let word = call.word(at);
-            let once = options.ends.is_none() && !options.keep_life;
             match word.as_str() {
                 "nx" | "xx" if options.if_exists.is_none_or(|xx| xx == (word == "xx")) => {
                     options.if_exists = Some(word == "xx");
                 }
                 "get" => options.get = true,
-                "keepttl" if options.ends.is_none() => options.keep_life = true,
-                "ex" | "px" | "exat" | "pxat" if once && at + 1 < call.args.len() => {
-                    let unit = if word.starts_with('e') { 1000 } else { 1 };
-                    let from = if word.ends_with("at") { 0 } else { call.now() };
-                    options.ends = Some(end_of_life(call.integer(at + 1)?, unit, from, "set")?);
+                "keepttl" if life.is_none() => options.keep_life = true,
+                "ex" | "px" | "exat" | "pxat"
+                    if life.is_none() && !options.keep_life && at + 1 < call.args.len() =>
+                {
                     at += 1;
+                    life = Some((word, at));
                 }
                 _ => return Err(Fault::SYNTAX),
             }
             at += 1;
+        }
+        // What the words say is judged before what the numbers say.
+        if let Some((word, at)) = life {
+            let unit = if word.starts_with('e') { 1000 } else { 1 };
+            let from = if word.ends_with("at") { 0 } else { call.now() };
+            options.ends = Some(end_of_life(call.integer(at)?, unit, from, "set")?);
         }
         Ok(options)
     }
