@@ -23,7 +23,7 @@ fn ttls(below: u64) -> impl Strategy<Value = Ttl> {
 
 prop_compose! {
     fn configs()(
-        nodes in 1usize..=7,
+        nodes in prop_oneof![2 => 1usize..=3, 1 => 1usize..=7],
         classic in prop::bool::weighted(0.2),
         ttl in ttls(60),
         drift in prop_oneof![Just(Drift::default()), Just(Drift::NONE)],
@@ -45,32 +45,46 @@ prop_compose! {
     }
 }
 
-fn replies() -> impl Strategy<Value = Reply> {
+fn grants() -> impl Strategy<Value = Reply> {
     let stand = (prop_oneof![4 => Just(1u64), 1 => 2u64..4], prop_oneof![9 => Just(1u64), 1 => Just(2u64)]);
     prop_oneof![
         8 => stand.prop_map(|(number, epoch)| Reply::Mine(Stand { number, epoch })),
-        2 => (0u64..4).prop_map(|number| Reply::Taken { number }),
-        2 => Just(Reply::NotMine),
-        1 => Just(Reply::Empty),
-        6 => Just(Reply::Extended),
-        3 => Just(Reply::Released),
-        1 => Just(Reply::Record(Record::default())),
-        1 => Just(Reply::Refused),
-        2 => Just(Reply::Unknown),
+        1 => (0u64..4).prop_map(|number| Reply::Taken { number }),
+        1 => failures(),
+    ]
+}
+
+fn failures() -> impl Strategy<Value = Reply> {
+    prop_oneof![Just(Reply::NotMine), Just(Reply::Empty), Just(Reply::Refused), Just(Reply::Unknown)]
+}
+
+/// An answer that fits its question, mostly.
+fn answers() -> impl Strategy<Value = (Round, Reply)> {
+    let extend = prop_oneof![4 => Just(1u32), 1 => 2u32..4].prop_map(Round::Extend);
+    let extended = prop_oneof![3 => Just(Reply::Extended), 1 => failures()];
+    let released = prop_oneof![2 => Just(Reply::Released), 1 => failures()];
+    let round =
+        prop_oneof![Just(Round::Grant), Just(Round::Confirm), Just(Round::Extend(1)), Just(Round::Release)];
+    let absurd = prop_oneof![
+        grants(),
+        Just(Reply::Extended),
+        Just(Reply::Released),
+        Just(Reply::Record(Record::default())),
+    ];
+    prop_oneof![
+        6 => (Just(Round::Grant), grants()),
+        3 => (Just(Round::Confirm), grants()),
+        8 => (extend, extended),
+        3 => (Just(Round::Release), released),
+        1 => (round, absurd),
     ]
 }
 
 fn inputs() -> impl Strategy<Value = Input> {
-    let rounds = prop_oneof![
-        6 => Just(Round::Grant),
-        3 => Just(Round::Confirm),
-        4 => (1u32..4).prop_map(Round::Extend),
-        2 => Just(Round::Release),
-    ];
     // A node that is not of the cluster now and then.
-    let nodes = prop_oneof![30 => 0usize..7, 1 => 7usize..16].prop_map(NodeId::new);
+    let nodes = prop_oneof![15 => 0usize..3, 15 => 0usize..7, 1 => 7usize..16].prop_map(NodeId::new);
     prop_oneof![
-        20 => (nodes, rounds, replies()).prop_map(|(node, round, reply)| Input::Reply { node, round, reply }),
+        20 => (nodes, answers()).prop_map(|(node, (round, reply))| Input::Reply { node, round, reply }),
         2 => Just(Input::Wake),
         2 => ttls(80).prop_map(|ttl| Input::Extend { ttl }),
         1 => Just(Input::Release),
@@ -79,7 +93,9 @@ fn inputs() -> impl Strategy<Value = Input> {
 
 /// Inputs and how long after the one before each comes, in microseconds.
 fn sequences() -> impl Strategy<Value = Vec<(u64, Input)>> {
-    let pause = prop_oneof![6 => Just(0u64), 6 => 1u64..3_000, 1 => 3_000u64..40_000];
+    // Whole milliseconds meet deadlines exactly.
+    let whole = (1u64..6).prop_map(|millis| millis * 1_000);
+    let pause = prop_oneof![9 => Just(0u64), 4 => whole, 3 => 1u64..3_000, 1 => 3_000u64..40_000];
     prop::collection::vec((pause, inputs()), 0..60)
 }
 
