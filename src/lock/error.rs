@@ -40,6 +40,12 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: String,
     },
+    /// TLS certificates were given, and a node that would be spoken to without TLS.
+    #[error("TLS certificates are given, but node {address} is spoken to without TLS: write rediss://{address}")]
+    PlainNode {
+        /// Its address.
+        address: String,
+    },
     /// One node, or an even number of nodes, without saying that it is meant.
     #[error(
         "{nodes} node(s) tolerate only {spare} failure(s): give an odd number of at least three, or allow this with allow_weak_quorum"

@@ -1,10 +1,11 @@
 //! How to make a lock: everything that can be wrong is found here, before any node is asked.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates};
 
 use super::DistributedLock;
 use super::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -24,7 +25,7 @@ pub const MAX_RESOURCE_BYTES: usize = 1024;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LockBuilder {
-    nodes: Vec<String>,
+    nodes: Vec<NodeUrl>,
     mode: Mode,
     ttl: Duration,
     drift: Drift,
@@ -38,6 +39,7 @@ pub struct LockBuilder {
     clock: Option<Arc<dyn Clock>>,
     entropy: Option<Arc<dyn Entropy>>,
     connector: Option<Arc<dyn Connector>>,
+    tls: TlsCertificates,
 }
 
 impl Default for LockBuilder {
@@ -57,6 +59,7 @@ impl Default for LockBuilder {
             clock: None,
             entropy: None,
             connector: None,
+            tls: TlsCertificates { client_tls: None, root_cert: None },
         }
     }
 }
@@ -71,7 +74,20 @@ impl LockBuilder {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.nodes = urls.into_iter().map(Into::into).collect();
+        self.nodes = urls.into_iter().map(|url| NodeUrl(url.into())).collect();
+        self
+    }
+
+    /// Whom to trust at `rediss://` nodes, in PEM: one or more authorities, instead of those that the system trusts.
+    pub fn tls_authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.root_cert = Some(pem.into());
+        self
+    }
+
+    /// What to show to `rediss://` nodes that ask for a certificate (`tls-auth-clients`), in PEM: chain and key.
+    pub fn tls_identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.tls.client_tls =
+            Some(ClientTlsConfig { client_cert: certificate.into(), client_key: key.into() });
         self
     }
 
@@ -170,6 +186,7 @@ impl LockBuilder {
     /// A [`ConfigError`] that shows the numbers and the next step.
     pub fn build(self) -> Result<DistributedLock, ConfigError> {
         let infos = self.parse_nodes()?;
+        self.check_tls(&infos)?;
         let quorum = self.quorum(infos.len())?;
         if self.patience < Duration::from_millis(1) {
             return Err(ConfigError::Patience(self.patience));
@@ -191,9 +208,9 @@ impl LockBuilder {
         let mut nodes = Vec::with_capacity(infos.len());
         for (index, info) in infos.into_iter().enumerate() {
             let address = info.addr().to_string();
-            let node =
-                Node::new(NodeId::new(index), info, self.connector.clone(), limits, Arc::clone(&bells));
-            let node = node.map_err(|error| ConfigError::BadNode { address, reason: error.to_string() })?;
+            let node = client(info, &self.tls)
+                .map(|client| Node::new(NodeId::new(index), client, self.connector.clone(), limits, &bells))
+                .map_err(|error| ConfigError::BadNode { address, reason: error.to_string() })?;
             nodes.push(Arc::new(node));
         }
         let settings = Settings {
@@ -216,7 +233,7 @@ impl LockBuilder {
         }
         let mut seen = HashMap::new();
         let mut infos = Vec::with_capacity(self.nodes.len());
-        for (index, url) in self.nodes.iter().enumerate() {
+        for (index, NodeUrl(url)) in self.nodes.iter().enumerate() {
             let parsed = url.trim().into_connection_info();
             let info = parsed
                 .map_err(|error| ConfigError::BadNode { address: masked(url), reason: error.to_string() })?;
@@ -229,6 +246,15 @@ impl LockBuilder {
         Ok(infos)
     }
 
+    /// Who gives certificates believes in encryption: nodes that would be spoken to without it are a mistake.
+    fn check_tls(&self, infos: &[ConnectionInfo]) -> Result<(), ConfigError> {
+        let given = self.tls.root_cert.is_some() || self.tls.client_tls.is_some();
+        match infos.iter().find(|info| matches!(info.addr(), ConnectionAddr::Tcp(..))) {
+            Some(plain) if given => Err(ConfigError::PlainNode { address: plain.addr().to_string() }),
+            _ => Ok(()),
+        }
+    }
+
     fn quorum(&self, nodes: usize) -> Result<Quorum, ConfigError> {
         let quorum = Quorum::of(nodes);
         if !self.allow_weak_quorum && (nodes == 1 || nodes.is_multiple_of(2)) {
@@ -236,6 +262,29 @@ impl LockBuilder {
         }
         Ok(quorum)
     }
+}
+
+/// A node's URL, which may hold a password: shown without it.
+#[derive(Clone)]
+struct NodeUrl(String);
+
+impl fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        masked(&self.0).fmt(f)
+    }
+}
+
+/// How to reach one node.
+fn client(info: ConnectionInfo, tls: &TlsCertificates) -> Result<redis::Client, redis::RedisError> {
+    // RESP3: releases are heard on the same connection.
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let info = info.set_redis_settings(settings);
+    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        return redis::Client::open(info);
+    }
+    // Without a default, a program that links two providers would panic at its first such connection.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    redis::Client::build_with_tls(info, tls.clone())
 }
 
 /// What an acquisition takes if it says nothing else.

@@ -4,14 +4,21 @@
 mod support;
 
 mod acquire;
+mod config;
+mod connections;
 mod exclusion;
 mod extend;
 mod faults;
 mod judge;
 mod nodes;
+mod nodes_restart;
+mod orphans;
+mod release;
 mod setup;
+mod tokens;
 mod ttl;
 mod victim;
+mod waiting;
 mod watchdog;
 
 fn main() {
@@ -24,6 +31,13 @@ fn main() {
         ttl::tests(),
         extend::tests(),
         watchdog::tests(),
+        release::tests(),
+        orphans::tests(),
+        waiting::tests(),
+        nodes_restart::tests(),
+        tokens::tests(),
+        config::tests(),
+        connections::tests(),
     ];
     support::run_live(subjects.into_iter().flatten().collect());
 }

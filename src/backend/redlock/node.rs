@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
@@ -94,18 +94,16 @@ impl fmt::Debug for Node {
 impl Node {
     pub(crate) fn new(
         id: NodeId,
-        info: ConnectionInfo,
+        client: Client,
         connector: Option<Arc<dyn Connector>>,
         limits: Limits,
-        bells: Arc<Bells>,
-    ) -> Result<Self, RedisError> {
-        let address = info.addr().to_string();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings))?;
+        bells: &Arc<Bells>,
+    ) -> Self {
+        let address = client.get_connection_info().addr().to_string();
         let link =
             Link { open: None, generation: 0, failures: 0, not_before: None, last_error: String::new() };
-        let ended = Arc::default();
-        Ok(Self { id, address, client, connector, limits, bells, ended, link: Mutex::new(link) })
+        let (bells, ended) = (Arc::clone(bells), Arc::default());
+        Self { id, address, client, connector, limits, bells, ended, link: Mutex::new(link) }
     }
 
     /// Asks the node. Never fails: what went wrong is the answer.

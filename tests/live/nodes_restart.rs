@@ -1,0 +1,174 @@
+//! Nodes and connections that come and go (field reports, section G).
+
+use std::time::Duration;
+
+use redfence::DistributedLock;
+use redfence::lock::error::{AcquireError, ExtendError};
+use redfence::lock::report::NodeAnswer;
+use redfence::lock::{LockGuard, ReleaseOutcome};
+
+use crate::setup::{LONG, NAME, Proxied, SOON, locks, ms, warm};
+use crate::support::{Cluster, Live, Restart, Stopwatch, eventually, live_tests};
+
+pub(crate) fn tests() -> Vec<Live> {
+    live_tests![
+        current_thread:
+            b74_flushed_scripts_and_a_restarted_node_go_unnoticed,
+            b75_a_node_that_comes_back_empty_costs_the_holder_nothing,
+            b75_a_node_that_comes_back_empty_helps_nobody_to_a_second_majority,
+            a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted,
+            a_handle_serves_on_after_all_nodes_were_restarted,
+            killed_connections_come_back_by_themselves,
+            a_connection_cut_under_a_request_costs_at_most_a_retry
+    ]
+}
+
+/// An extension may meet a connection that has just ended; what was promised still holds, and the next one succeeds.
+async fn extend(guard: &LockGuard, ttl: Duration) {
+    let watch = Stopwatch::start();
+    while let Err(error) = guard.extend(ttl).await {
+        assert!(matches!(error, ExtendError::NoQuorum { .. }), "{error}");
+        assert!(watch.elapsed() < SOON, "{error}");
+        tokio::time::sleep(ms(20)).await;
+    }
+}
+
+async fn b74_flushed_scripts_and_a_restarted_node_go_unnoticed() {
+    let nodes = Cluster::start(3);
+    let locks = locks(&nodes);
+    warm(&locks).await;
+    let flush = || nodes.each(|node| node.ask::<()>(&["SCRIPT", "FLUSH"]));
+    flush();
+    let guard = locks.try_acquire(NAME).await.expect("free");
+    flush();
+    guard.extend(LONG).await.expect("held");
+    nodes[1].restart(Restart::KeepData);
+    flush();
+    // From now on the restarted node is needed.
+    nodes[0].kill();
+    extend(&guard, LONG * 2).await;
+    assert!(nodes[1].pttl(NAME) > 60_000);
+    flush();
+    let released = guard.release().await;
+    assert_eq!(released.outcome, ReleaseOutcome::Released, "{}", released.report);
+    assert!(!released.report.to_string().contains("NOSCRIPT"), "{}", released.report);
+}
+
+async fn b75_a_node_that_comes_back_empty_costs_the_holder_nothing() {
+    let nodes = Cluster::start(3);
+    let (holder, other) = (locks(&nodes), locks(&nodes));
+    warm(&holder).await;
+    let guard = holder.acquire(NAME, SOON).await.expect("free");
+    eventually(SOON, || nodes.count_with(NAME, &guard.owner().to_string()) == 3).await;
+    nodes[0].restart(Restart::Empty);
+    assert!(guard.is_held());
+    extend(&guard, LONG).await;
+    let error = other.try_acquire(NAME).await.expect_err("two of three are taken");
+    assert!(matches!(error, AcquireError::Contended { .. }), "{error}");
+    assert_eq!(guard.release().await.outcome, ReleaseOutcome::Released);
+}
+
+async fn b75_a_node_that_comes_back_empty_helps_nobody_to_a_second_majority() {
+    let nodes = Cluster::start(3);
+    let (holder, other) = (locks(&nodes), locks(&nodes));
+    warm(&holder).await;
+    warm(&other).await;
+    // Held on nodes 0 and 1 only; then 0 loses its data.
+    nodes[2].kill();
+    let guard = holder.on(NAME).ttl(Duration::from_secs(3)).acquire().await.expect("two of three are up");
+    nodes[2].restart(Restart::KeepData);
+    nodes[0].restart(Restart::Empty);
+    let mut tries = 0;
+    while guard.is_held() {
+        let second = other.try_acquire(NAME).await;
+        assert!(second.is_err() || !guard.is_held(), "two holders: {guard:?} and {second:?}");
+        tries += 1;
+        tokio::time::sleep(ms(100)).await;
+    }
+    assert!(tries > 3, "the machine is too busy: {tries} tries");
+    // The next one gets it from the nodes that kept their data, with a larger token.
+    let next = other.acquire(NAME, SOON).await.expect("free after the TTL");
+    assert!(next.token() > guard.token());
+}
+
+async fn a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted() {
+    let nodes = Cluster::start(3);
+    let locks = locks(&nodes);
+    warm(&locks).await;
+    nodes[0].restart(Restart::Empty);
+    let guard = locks.acquire(NAME, SOON).await.expect("two of three have their data");
+    guard.release().await;
+    assert!(locks.drain(SOON).await);
+    assert_eq!(nodes[0].keys("*"), Vec::<String>::new(), "an empty node is left alone");
+
+    nodes[1].kill();
+    let error = locks.try_acquire(NAME).await.expect_err("one node with data is no quorum");
+    let AcquireError::NoQuorum { report, .. } = &error else { panic!("{error}") };
+    assert_eq!(report.0[0].answer, NodeAnswer::Empty, "{error}");
+    assert!(error.to_string().contains("redfence init"), "{error}");
+}
+
+async fn a_handle_serves_on_after_all_nodes_were_restarted() {
+    let nodes = Cluster::start(3);
+    let locks = locks(&nodes);
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = locks.acquire(NAME, SOON).await.expect("all nodes are up");
+        assert!(guard.token() > last);
+        last = guard.token();
+        nodes.each(|node| node.restart(Restart::KeepData));
+        extend(&guard, LONG).await;
+        let released = guard.release().await;
+        assert_eq!(released.outcome, ReleaseOutcome::Released, "{}", released.report);
+    }
+}
+
+async fn killed_connections_come_back_by_themselves() {
+    let nodes = Cluster::start(3);
+    let (locks, waiter) = (locks(&nodes), locks(&nodes));
+    warm(&locks).await;
+    for _ in 0..10 {
+        kill_connections(&nodes);
+        let guard = locks.acquire(NAME, SOON).await.expect("the nodes are up");
+        kill_connections(&nodes);
+        extend(&guard, LONG).await;
+        hears_the_release(&nodes, &waiter, guard).await;
+    }
+}
+
+fn kill_connections(nodes: &Cluster) {
+    for kind in ["normal", "pubsub"] {
+        nodes.each(|node| node.ask::<u64>(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]));
+    }
+}
+
+/// A waiter whose connections are killed while it waits has the lock after the release all the same.
+async fn hears_the_release(nodes: &Cluster, waiter: &DistributedLock, guard: LockGuard) {
+    let waiter = waiter.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire(NAME, LONG).await });
+    tokio::time::sleep(ms(20)).await;
+    kill_connections(nodes);
+    let released = guard.release().await;
+    assert_eq!(released.outcome, ReleaseOutcome::Released, "{}", released.report);
+    let next = tokio::time::timeout(SOON, waiting).await.expect("the waiter hangs");
+    next.expect("no panic").expect("free now").release().await;
+}
+
+async fn a_connection_cut_under_a_request_costs_at_most_a_retry() {
+    let proxied = Proxied::start(3);
+    let locks = proxied.locks();
+    warm(&locks).await;
+    for _ in 0..10 {
+        proxied.all(|proxy| proxy.hold_replies());
+        let acquire = locks.clone();
+        let acquire = tokio::spawn(async move { acquire.acquire(NAME, LONG).await });
+        eventually(SOON, || proxied.nodes.exists_anywhere(NAME)).await;
+        // The grants are done, the answers are lost: unknown, not refused.
+        proxied.all(|proxy| proxy.reset());
+        proxied.all(|proxy| proxy.pass());
+        let guard = tokio::time::timeout(SOON, acquire).await.expect("in time").expect("no panic");
+        guard.expect("the nodes are up").release().await;
+        assert!(locks.drain(SOON).await);
+        assert!(!proxied.nodes.exists_anywhere(NAME), "a key of the attempt whose answers were lost");
+    }
+}
