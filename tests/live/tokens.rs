@@ -9,7 +9,9 @@ use redfence::lock::{LostReason, ReleaseOutcome};
 use redfence::proto::FencingToken;
 
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, warm};
-use crate::support::{Cluster, Condition, Live, Options, RedisServer, Restart, Stopwatch, eventually, live_tests};
+use crate::support::{
+    Cluster, Condition, Live, Options, RedisServer, Restart, Stopwatch, eventually, live_tests,
+};
 
 const COUNTER: &str = "redfence:counter:invoices/42";
 
@@ -70,7 +72,8 @@ async fn p1_tokens_rise_while_a_random_node_of_three_is_frozen() {
 
 async fn tokens_rise_while_random_nodes_are_frozen_killed_and_restarted() {
     let nodes = Cluster::start(5);
-    let build = || builder(nodes.urls()).ttl(Duration::from_secs(10)).patience(ms(500)).build().expect("a lock");
+    let build =
+        || builder(nodes.urls()).ttl(Duration::from_secs(10)).patience(ms(500)).build().expect("a lock");
     let clients = [build(), build()];
     warm(&clients[0]).await;
     let rounds = rounds(500, 10_000);
@@ -85,14 +88,22 @@ async fn tokens_rise_while_random_nodes_are_frozen_killed_and_restarted() {
             }
             let node = &nodes[fastrand::usize(0..5)];
             let kind = usize::from(fastrand::bool());
-            if kind == 0 { node.stop() } else { node.kill() }
+            if kind == 0 {
+                node.stop()
+            } else {
+                node.kill()
+            }
             faults[kind] += 1;
             ill = Some(node);
         }
         next_token(&clients[fastrand::usize(0..2)], &mut last).await;
     }
     let [frozen, killed] = faults;
-    measured("tokens", "acquisitions, frozen, killed and restarted, in", (rounds, frozen, killed, watch.elapsed()));
+    measured(
+        "tokens",
+        "acquisitions, frozen, killed and restarted, in",
+        (rounds, frozen, killed, watch.elapsed()),
+    );
 }
 
 async fn p2_one_counter_far_ahead_is_not_forgotten_when_its_node_is_gone() {
@@ -207,7 +218,8 @@ async fn b77_a_hundred_parallel_acquisitions_use_every_node_once() {
         });
     }
     let guards = tasks.join_all().await;
-    let held = || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
+    let held =
+        || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
     eventually(SOON, || held() == [NAMES; 5]).await;
     // A grant sets the key and the counter. More would be a grant sent twice, or a needless confirm.
     let granted: Vec<_> = sets().iter().zip(&before).map(|(after, before)| after - before).collect();

@@ -192,7 +192,8 @@ async fn b69_fifty_waiters_are_idle() {
         tasks.spawn(async move { locks.acquire(NAME, LONG).await.map(drop) });
     }
     tokio::time::sleep(ms(1_000)).await;
-    let asked = |nodes: &Cluster| nodes.each(|node| node.calls("evalsha")).into_iter().flatten().max().unwrap_or(0);
+    let asked =
+        |nodes: &Cluster| nodes.each(|node| node.calls("evalsha")).into_iter().flatten().max().unwrap_or(0);
     let (watch, before, busy) = (Stopwatch::start(), asked(&nodes), thread_time());
     tokio::time::sleep(Duration::from_secs(4)).await;
     // All of the client runs on this thread; the looks at the nodes are in the figure as well.
