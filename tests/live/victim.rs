@@ -31,6 +31,7 @@ pub(crate) fn play() {
 
 /// Acquires and releases, as fast as it goes.
 async fn lock_for_ever(locks: &DistributedLock) {
+    println!("starts");
     for i in 0_u64.. {
         let name = format!("resource {}", i % 3);
         let Ok(guard) = locks.on(&name).ttl(Duration::from_secs(2)).try_acquire().await else { continue };
@@ -63,7 +64,9 @@ pub(crate) struct Victim {
 impl Victim {
     /// A client that acquires and releases without end.
     pub(crate) fn locker(nodes: &[String]) -> Self {
-        Self::start("locker", nodes)
+        let mut victim = Self::start("locker", nodes);
+        assert_eq!(victim.next_line(), "starts");
+        victim
     }
 
     /// A client that holds the lock `held` for a second at a time, and extends it.
