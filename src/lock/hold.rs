@@ -28,6 +28,8 @@ struct State {
     token: Option<FencingToken>,
     clock: Arc<dyn Clock>,
     valid_until: AtomicU64,
+    /// The end of the longest hold, if there is one: no extension moves validity beyond it.
+    cap: Option<Timestamp>,
     lost: OnceLock<LostReason>,
     stop: CancellationToken,
 }
@@ -38,6 +40,7 @@ impl Lease {
         owner: Owner,
         token: Option<FencingToken>,
         valid_until: Timestamp,
+        cap: Option<Timestamp>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let valid_until = AtomicU64::new(valid_until.as_micros());
@@ -47,6 +50,7 @@ impl Lease {
             token,
             clock,
             valid_until,
+            cap,
             lost: OnceLock::new(),
             stop: CancellationToken::new(),
         };
@@ -95,10 +99,12 @@ impl Lease {
         if let Some(reason) = self.state.lost.get() {
             return Some(*reason);
         }
-        if self.state.clock.now() < self.valid_until() {
+        let until = self.valid_until();
+        if self.state.clock.now() < until {
             return None;
         }
-        Some(self.lose(LostReason::Expired))
+        let capped = self.state.cap.is_some_and(|cap| until >= cap);
+        Some(self.lose(if capped { LostReason::MaxHold } else { LostReason::Expired }))
     }
 
     /// Waits until the lock is lost. Comes before the keys can expire, whether or not any node speaks.

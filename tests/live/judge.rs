@@ -60,7 +60,8 @@ impl Holds {
         let mut holds = self.ended.into_inner().expect("no panic");
         holds.sort_by_key(|hold| hold.from);
         for pair in holds.windows(2) {
-            assert!(pair[0].until <= pair[1].from, "two holders at once: {pair:?}");
+            let (one, other) = (pair[0].who, pair[1].who);
+            assert!(pair[0].until <= pair[1].from, "{one} and {other} hold the lock at once: {pair:?}");
             assert!(pair[0].token < pair[1].token, "a token does not rise: {pair:?}");
         }
         holds.len()

@@ -1,6 +1,5 @@
 //! The life of the keys: units, extremes, clocks (field reports, section B).
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,9 @@ use redfence::proto::Timestamp;
 
 use crate::judge::{Life, library_panics, signed, soak};
 use crate::setup::{LONG, NAME, SOON, builder, locks, measured, ms, warm};
-use crate::support::{Cluster, Live, Options, RedisServer, Stopwatch, eventually, live_tests};
+use crate::support::{
+    Cluster, Live, Options, RedisServer, Stopwatch, eventually, live_tests, require_own_clock,
+};
 use crate::victim::Victim;
 
 pub(crate) fn tests() -> Vec<Live> {
@@ -29,11 +30,11 @@ pub(crate) fn tests() -> Vec<Live> {
             b25_a_client_with_a_wrong_wall_clock_sets_the_right_ttl,
             b26_a_quarter_of_a_second_is_honoured;
     ];
-    let faketime = live_tests![
+    let stepping = live_tests![
         multi_thread:
             b24_a_node_whose_clock_is_or_steps_an_hour_ahead_decides_nothing;
     ];
-    tests.extend(faketime.into_iter().map(|test| test.needing(require_faketime)));
+    tests.extend(stepping.into_iter().map(|test| test.needing(require_own_clock)));
     tests
 }
 
@@ -165,53 +166,29 @@ fn lock_keys(nodes: &Cluster) -> Vec<(String, i64)> {
     nodes.each(at).into_iter().flatten().flatten().collect()
 }
 
-/// Where libfaketime is: it shifts the wall clock of one server.
-fn faketime() -> Option<&'static str> {
-    const PLACES: [&str; 4] = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-        "/usr/lib64/faketime/libfaketime.so.1",
-        "/usr/lib/faketime/libfaketime.so.1",
-    ];
-    PLACES.into_iter().find(|place| Path::new(place).exists())
-}
-
-fn require_faketime() -> Result<(), String> {
-    crate::support::require_redis()?;
-    faketime().map(|_| ()).ok_or_else(|| "libfaketime is not installed (Debian: libfaketime)".into())
-}
-
 async fn b24_a_node_whose_clock_is_or_steps_an_hour_ahead_decides_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let shift = folder.path().join("shift");
-    std::fs::write(&shift, "+3600").expect("a file");
-    let odd = Options::new()
-        .environment("LD_PRELOAD", faketime().expect("it was looked for"))
-        .environment("FAKETIME_TIMESTAMP_FILE", &shift.display().to_string())
-        .environment("FAKETIME_NO_CACHE", "1")
-        .environment("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .start();
-    let even = Cluster::start(2);
-    let ahead = server_seconds(&odd) - server_seconds(&even[0]);
+    const HOUR: i64 = 3_600_000;
+    let nodes = Cluster::with(3, &Options::new().own_clock());
+    nodes[2].shift_clock(HOUR);
+    let ahead = server_seconds(&nodes[2]) - server_seconds(&nodes[0]);
     assert!((3_590..3_700).contains(&ahead), "the clock is ahead by {ahead} s");
-    let urls = || even.urls().into_iter().chain([odd.url()]);
-    let (ours, theirs) = (builder(urls()).build().expect("a lock"), builder(urls()).build().expect("a lock"));
+    let (ours, theirs) = (locks(&nodes), locks(&nodes));
     warm(&ours).await;
 
     // Ahead, but running at the right rate: TTLs are spans, so nothing differs.
+    let life = Life::of(LONG);
     let guard = ours.acquire(NAME, SOON).await.expect("the lock is free");
-    eventually(SOON, || odd.exists(NAME) && signed(&even, &guard) == 2).await;
-    assert!((1..=60_000).contains(&odd.pttl(NAME)), "{}", odd.pttl(NAME));
+    eventually(SOON, || signed(&nodes, &guard) == 3).await;
+    assert_eq!(life.check(&nodes, NAME), 3);
 
     // A step: the node's keys all end at once. Two of three keep the lock, and an extension is won there.
-    std::fs::write(&shift, "+7200").expect("a file");
-    eventually(SOON, || !odd.exists(NAME)).await;
+    nodes[2].shift_clock(HOUR * 2);
+    eventually(SOON, || !nodes[2].exists(NAME)).await;
     let error = theirs.try_acquire(NAME).await.expect_err("it is held at two nodes");
     assert!(matches!(error, AcquireError::Contended { .. }), "{error}");
-    assert!(guard.remaining() > ms(1_000));
+    assert!(guard.is_held());
     guard.extend(LONG * 2).await.expect("two of three extend");
-    assert!(guard.remaining() > LONG);
-    assert_eq!(signed(&even, &guard), 2);
+    assert!(guard.remaining() > LONG && signed(&nodes, &guard) == 2);
     assert_eq!(guard.release().await.outcome, ReleaseOutcome::Released);
 }
 

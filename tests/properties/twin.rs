@@ -188,6 +188,8 @@ impl Twin<'_> {
             if extended(k + 1) >= self.needed() && extended(k) < self.needed() {
                 until = until.max(self.promise(start, ttl));
                 events.push(Event::Extended { round, valid_until: until });
+            } else if open && not_mine > self.spare() {
+                events.push(not_extended(ExtendFailure::Lost));
             } else if open && (against > self.spare() || self.patience_over(start, now)) {
                 events.push(not_extended(ExtendFailure::NoQuorum));
             }

@@ -267,7 +267,9 @@ impl Driver {
                 let token_number = token.map(|token| token.0);
                 tracing::info!(resource, owner, token = token_number, ?validity, ?elapsed, nodes = %self.report(), "acquired");
                 let clock = Arc::clone(&self.attempt.clock);
-                let lease = Lease::new(resource.to_owned(), self.attempt.owner, token, valid_until, clock);
+                let cap = self.attempt.config.extend.map(|auto| self.start + auto.max_hold);
+                let lease =
+                    Lease::new(resource.to_owned(), self.attempt.owner, token, valid_until, cap, clock);
                 self.lease = Some(lease.clone());
                 let best = self.session.best();
                 self.decide(Ok((lease, best)));

@@ -167,7 +167,10 @@ impl Held {
             return;
         }
         let against = extension.not_mine.union(extension.failed).len();
-        if extension.open && config.quorum.verdict(extension.extended.len(), against) == Verdict::Lost {
+        let hopeless =
+            extension.open && config.quorum.verdict(extension.extended.len(), against) == Verdict::Lost;
+        // With the proof of loss the extension has not just failed: it ends with the lock, and says so.
+        if hopeless && self.lost(config, now).is_none() {
             self.give_up(config, now, out);
         }
     }
