@@ -123,7 +123,7 @@ impl FromStr for Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// One worker stands still for twice its TTL between its last look at the lease and its write, as in a long garbage
+    /// In each run, the worker that holds the lock when a third of the work is done stands still for twice its TTL, between its last look at the lease and its write, as in a long garbage
     /// collection or on a suspended machine, and then goes on as if nothing had happened.
     Pause,
 }
@@ -160,7 +160,7 @@ pub struct Experiment {
     pub prefix: String,
     /// Allow one node, or an even number.
     pub allow_weak_quorum: bool,
-    /// Feeds every random choice made here: pauses, jitter, who is struck by a fault. Owner values stay random, and threads and
+    /// Feeds every random choice made here: how long a worker thinks, jitter. Owner values stay random, and threads and
     /// networks keep their own mind: the same seed does not give the same history.
     pub seed: u64,
 }
@@ -253,23 +253,17 @@ impl Experiment {
     ) -> Result<(RunReport, hdrhistogram::Histogram<u64>), ExperimentError> {
         let mut dice = fastrand::Rng::with_seed(self.seed.wrapping_add(u64::from(number)));
         let counter = Counter::create(&self.memory).await?;
-        let struck = dice.u32(0..self.workers);
+        let pause = self.fault.map(|Fault::Pause| Arc::new(Pause::new(self.ttl * 2, self.expected())));
         let start = Arc::new(Barrier::new(self.workers as usize + 1));
         let mut workers = JoinSet::new();
         for index in 0..self.workers {
-            let pause = match self.fault {
-                Some(Fault::Pause) if index == struck => {
-                    Some(Pause { at: self.ops / 3, length: self.ttl * 2 })
-                }
-                _ => None,
-            };
             let worker = Worker {
                 index,
                 ops: self.ops,
                 locks: self.lock(dice.u64(..))?,
                 fenced: self.strategy == Strategy::Fenced,
                 counter: counter.open().await?,
-                pause,
+                pause: pause.clone(),
                 dice: fastrand::Rng::with_seed(dice.u64(..)),
                 watch: watch.clone(),
                 tally: Tally::new()?,

@@ -1,5 +1,7 @@
 //! One worker: reads the counter, adds 1, writes it back; again and again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,13 +16,25 @@ use crate::proto::FencingToken;
 /// How long to wait for the lock before looking whether waiting makes sense.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A worker that stands still once.
-#[derive(Clone, Copy, Debug)]
+/// One pause in a run: for whoever holds the lock when a third of the work is done. The others have work left then, whatever
+/// the order in which they came.
+#[derive(Debug)]
 pub(super) struct Pause {
-    /// In which of its operations.
-    pub(super) at: u64,
-    /// For how long.
-    pub(super) length: Duration,
+    length: Duration,
+    /// Operations until it comes.
+    left: AtomicU64,
+}
+
+impl Pause {
+    pub(super) fn new(length: Duration, operations: u64) -> Self {
+        Self { length, left: AtomicU64::new(operations / 3 + 1) }
+    }
+
+    /// Counts one critical section; the one in which the pause comes is told how long it is.
+    fn due(&self) -> Option<Duration> {
+        let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        (before == Ok(1)).then_some(self.length)
+    }
 }
 
 pub(super) struct Worker {
@@ -31,7 +45,7 @@ pub(super) struct Worker {
     /// Whether the counter is shown the token.
     pub(super) fenced: bool,
     pub(super) counter: Seat,
-    pub(super) pause: Option<Pause>,
+    pub(super) pause: Option<Arc<Pause>>,
     pub(super) dice: fastrand::Rng,
     pub(super) watch: Watch,
     pub(super) tally: Tally,
@@ -65,26 +79,18 @@ impl Worker {
             return Err(ExperimentError::Stopped);
         }
         if self.locks.is_none() {
-            return self.add_one(operation, None).await;
+            return self.add_one(operation, None, None).await;
         }
         let guard = self.acquire().await?;
-        let due = self.pause.take_if(|pause| pause.at == operation.number);
-        let tried = match due {
+        let lease = guard.lease().clone();
+        let tried = match self.pause.as_ref().and_then(|pause| pause.due()) {
             // Who stands still does not notice that the lease has ended.
-            Some(pause) => {
-                self.pause = Some(pause);
-                let tried = self.add_one(operation, Some(&guard)).await;
-                self.pause = None;
-                tried
-            }
-            None => {
-                let lease = guard.lease().clone();
-                tokio::select! {
-                    biased;
-                    _ = lease.lost() => Ok(Tried::Again),
-                    tried = self.add_one(operation, Some(&guard)) => tried,
-                }
-            }
+            Some(length) => self.add_one(operation, Some(&guard), Some(length)).await,
+            None => tokio::select! {
+                biased;
+                _ = lease.lost() => Ok(Tried::Again),
+                tried = self.add_one(operation, Some(&guard), None) => tried,
+            },
         };
         guard.release().await;
         tried
@@ -116,6 +122,7 @@ impl Worker {
         &mut self,
         operation: Operation,
         guard: Option<&LockGuard>,
+        pause: Option<Duration>,
     ) -> Result<Tried, ExperimentError> {
         let token = guard.filter(|_| self.fenced).and_then(|guard| guard.token());
         let Access::Value(value) = self.counter.read(token).await? else { return Ok(self.fenced_off()) };
@@ -123,14 +130,9 @@ impl Worker {
         if guard.is_some_and(|guard| !guard.is_held()) {
             return Ok(Tried::Again);
         }
-        if let Some(pause) = self.pause.filter(|pause| guard.is_some() && pause.at == operation.number) {
-            tracing::warn!(
-                worker = self.index,
-                token = token.map(|FencingToken(t)| t),
-                "pauses for {:?}",
-                pause.length
-            );
-            tokio::time::sleep(pause.length).await;
+        if let Some(length) = pause {
+            tracing::info!(worker = self.index, ?length, "pauses just before it writes");
+            tokio::time::sleep(length).await;
         }
         match self.counter.write(value + 1, token, operation).await? {
             Access::Value(_) => Ok(Tried::Done),

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use redfence::lock::Mode;
-use redfence::lock::error::ConfigError;
 use redfence::proto::message::MAX_NUMBER;
 use redfence::proto::{Owner, Ttl};
 use redfence::simulate::{Fault, Strategy};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
 
 /// A distributed lock on a quorum of independent Redis nodes, with fencing tokens.
 ///
@@ -23,9 +25,19 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 a protected counter ended off its value; 2 usage; 69 no quorum; 70 a mistake in redfence;
-75 not acquired; 78 configuration; 79 lock lost or not held; 130 and 143 stopped by Ctrl-C and SIGTERM.
-Data go to stdout, talk to stderr. RUST_LOG=redfence=info tells every grant, win, loss and release.";
+Exit codes:
+    0  done
+    1  a protected counter ended off its value
+    2  usage
+   69  no quorum
+   70  a mistake in redfence
+   75  not acquired: held by somebody else, or time ran out
+   78  configuration
+   79  lock lost, or not held
+  130  stopped by Ctrl-C
+  143  stopped by SIGTERM
+
+Data go to stdout, talk to stderr. RUST_LOG=redfence=info tells every event.";
 
 /// What all commands understand.
 #[derive(Clone, Debug, Args)]
@@ -40,12 +52,26 @@ pub(crate) struct Global {
     /// Allow one node, or an even number of nodes.
     #[arg(long, global = true)]
     pub(crate) allow_weak_quorum: bool,
-    /// Redlock with fencing tokens, or as the Redis page has it, without.
-    #[arg(long, global = true, value_enum, default_value_t = ModeArg::Fenced)]
-    pub(crate) mode: ModeArg,
+    /// Redlock with fencing tokens (the default), or as the Redis page has it, without.
+    #[arg(long, global = true, value_enum)]
+    pub(crate) mode: Option<ModeArg>,
     /// Print one JSON document to stdout.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl Global {
+    pub(crate) fn mode(&self) -> ModeArg {
+        self.mode.unwrap_or(ModeArg::Fenced)
+    }
+
+    /// Refuses a mode where it would be ignored.
+    pub(crate) fn without_mode(&self, instead: &str) -> Result<(), Failure> {
+        match self.mode {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(Exit::Usage, "--mode means nothing here").next(instead)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -190,7 +216,7 @@ pub(crate) struct SimulateArgs {
     /// Where the counter is: in-process, or redis:URL as in redis:redis://127.0.0.1:6379.
     #[arg(long, default_value = "in-process", value_name = "MEMORY")]
     pub(crate) memory: String,
-    /// What goes wrong on purpose: in each run one worker pauses for twice the TTL, just before it writes.
+    /// What goes wrong on purpose: in each run one worker with the lock pauses for twice the TTL, just before it writes.
     #[arg(long, value_enum)]
     pub(crate) fault: Option<FaultArg>,
     /// Life of the lock's keys [default: 10s; 300ms with a fault].
@@ -241,12 +267,12 @@ fn ttl(text: &str) -> Result<Duration, String> {
     let span = duration(text)?;
     match Ttl::from_duration(span) {
         Some(_) => Ok(span),
-        None => Err(ConfigError::Ttl(span).to_string()),
+        None => Err("it must be a whole number of milliseconds, from 1ms to about 24 days".to_owned()),
     }
 }
 
 /// A duration with its unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed = humantime::parse_duration(text);
-    parsed.map_err(|error| format!("{error}; durations are whole numbers with a unit: 10s, 250ms, 1m 30s"))
+    parsed.map_err(|error| format!("{error}; a duration is a number with a unit: 10s, 250ms, 1m 30s"))
 }

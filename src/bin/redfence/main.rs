@@ -20,7 +20,9 @@ use failure::Failure;
 
 fn main() -> Exit {
     let cli = Cli::parse();
-    start_logs();
+    // In an experiment a lost lease is what one came to see.
+    let expected = matches!(cli.command, None | Some(Command::Tour(_) | Command::Simulate(_)));
+    start_logs(if expected { "error" } else { "warn" });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Failure::new(Exit::Internal, error)),
@@ -51,9 +53,16 @@ fn fail(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// Logs go to stderr: warnings, or what `RUST_LOG` says.
-fn start_logs() {
+/// Logs go to stderr: what `RUST_LOG` says, or else from this level on.
+fn start_logs(level: &str) {
+    use std::io::{IsTerminal, stderr};
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let wanted = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    let wanted = if wanted.is_empty() { level } else { wanted.as_str() };
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|error| {
+        eprintln!("{}={wanted}: {error}; logged is from level {level} on", EnvFilter::DEFAULT_ENV);
+        EnvFilter::new(level)
+    });
+    let terminal = stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(terminal).with_writer(stderr).init();
 }

@@ -74,7 +74,7 @@ pub(crate) fn lock_with(
     };
     let builder = DistributedLock::builder()
         .nodes(urls)
-        .mode(global.mode.into())
+        .mode(global.mode().into())
         .prefix(global.prefix.clone())
         .allow_weak_quorum(global.allow_weak_quorum);
     Ok(settings(builder).build()?)

@@ -14,6 +14,7 @@ use crate::{nodes, output, signals};
 pub(crate) const FAULT_TTL: Duration = Duration::from_millis(300);
 
 pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Failure> {
+    global.without_mode("choose with --strategy")?;
     let (nodes, cluster) = nodes::servers(global).await?;
     let mut experiment = Experiment::new(args.strategy.0, nodes);
     experiment.workers = args.workers;

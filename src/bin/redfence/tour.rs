@@ -39,6 +39,7 @@ struct Visited {
 }
 
 pub(crate) async fn run(global: &Global, args: TourArgs) -> Result<Exit, Failure> {
+    global.without_mode("the tour shows both; see redfence simulate --strategy")?;
     let (nodes, cluster) = nodes::servers(global).await?;
     let seed = args.seed.unwrap_or_else(|| u64::from(fastrand::u32(..)));
     let expected = u64::from(args.workers).saturating_mul(args.ops);

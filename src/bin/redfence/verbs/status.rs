@@ -66,7 +66,7 @@ pub(crate) async fn run(global: &Global, args: StatusArgs) -> Result<Exit, Failu
     };
     match global.json {
         true => output::json(&status)?,
-        false => print(&status, global.mode),
+        false => print(&status, global.mode()),
     }
     match state {
         "unknown" => {
