@@ -41,7 +41,9 @@ pub enum ConfigError {
         reason: String,
     },
     /// TLS certificates were given, and a node that would be spoken to without TLS.
-    #[error("TLS certificates are given, but node {address} is spoken to without TLS: write rediss://{address}")]
+    #[error(
+        "TLS certificates are given, but node {address} is spoken to without TLS: write rediss://{address}"
+    )]
     PlainNode {
         /// Its address.
         address: String,

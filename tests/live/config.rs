@@ -44,8 +44,7 @@ fn node_lists_that_cannot_work_are_refused_before_any_node_is_asked() {
 
     for again in [a, "redis://user:secret@127.0.0.1:1", "redis://127.0.0.1:1/3"] {
         let error = build([a, b, again]);
-        let expected =
-            ConfigError::DuplicateNode { address: "127.0.0.1:1".into(), first: 1, second: 3 };
+        let expected = ConfigError::DuplicateNode { address: "127.0.0.1:1".into(), first: 1, second: 3 };
         assert_eq!(error, expected);
     }
     for bad in ["", "127.0.0.1:6379", "http://127.0.0.1:1", "redis://", "redis://127.0.0.1:port"] {
@@ -56,7 +55,8 @@ fn node_lists_that_cannot_work_are_refused_before_any_node_is_asked() {
     let error = build([a, b, "redis//user:secret@host:1"]);
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
 
-    let error = DistributedLock::builder().nodes([a]).patience(Duration::ZERO).allow_weak_quorum(true).build();
+    let error =
+        DistributedLock::builder().nodes([a]).patience(Duration::ZERO).allow_weak_quorum(true).build();
     assert_eq!(error.expect_err("no patience"), ConfigError::Patience(Duration::ZERO));
 }
 
@@ -67,7 +67,8 @@ async fn arguments_that_cannot_work_are_refused_before_any_node_is_asked() {
         Err(AcquireError::Config(error)) => error,
         other => panic!("{name:?} with {ttl:?}: {other:?}"),
     };
-    for ttl in [Duration::ZERO, Duration::from_micros(1_500), Duration::from_secs(40 * 86_400), Duration::MAX] {
+    for ttl in [Duration::ZERO, Duration::from_micros(1_500), Duration::from_secs(40 * 86_400), Duration::MAX]
+    {
         assert_eq!(refused(NAME, ttl).await, ConfigError::Ttl(ttl));
     }
     for ttl in [1, 2].map(ms) {
@@ -210,6 +211,7 @@ async fn denied(rights: &str) -> AcquireError {
     let allowed = locks(&nodes);
     warm(&allowed).await;
     nodes.each(|node| node.ask::<()>(&["SET", "data", "value"]));
+    nodes.each(|node| node.ask::<()>(&["SCRIPT", "FLUSH"]));
     let before = nodes.each(RedisServer::snapshot);
     let locks = locks_as(&nodes);
     let error = tokio::time::timeout(SOON, locks.acquire(NAME, LONG)).await.expect("waiting cannot cure it");
@@ -251,7 +253,8 @@ async fn shards_of_a_redis_cluster_are_refused() {
     let shards = Cluster::shards(3);
     let locks = locks(&shards);
     for name in [NAME, "another", "{tag}"] {
-        let error = tokio::time::timeout(SOON, locks.acquire(name, LONG)).await.expect("waiting cannot cure it");
+        let error =
+            tokio::time::timeout(SOON, locks.acquire(name, LONG)).await.expect("waiting cannot cure it");
         let error = error.expect_err("these are not independent nodes");
         let AcquireError::Unusable { report, .. } = &error else { panic!("{error}") };
         let shard = report.count(|answer| matches!(answer, NodeAnswer::Failed(NodeError::ClusterShard(_))));
@@ -302,7 +305,8 @@ async fn a_wrong_password_is_told_and_not_shown() {
         let error = tokio::time::timeout(SOON, locks.acquire(NAME, LONG)).await;
         let error = error.expect("waiting cannot cure it").expect_err("the password is wrong");
         let AcquireError::Unusable { report, .. } = &error else { panic!("{error}") };
-        let refused = report.count(|answer| matches!(answer, NodeAnswer::Failed(NodeError::Authentication(_))));
+        let refused =
+            report.count(|answer| matches!(answer, NodeAnswer::Failed(NodeError::Authentication(_))));
         assert!(refused >= 2, "{error}");
         for text in [error.to_string(), format!("{error:?}"), format!("{locks:?}"), shown] {
             assert!(!text.contains("tr0ub4dor"), "the password is shown: {text}");

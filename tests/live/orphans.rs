@@ -202,7 +202,8 @@ async fn b64_dropping_the_handle_takes_no_lock_away_and_leaves_no_key() {
         guards.push(locks.acquire(&format!("{NAME}/{i}"), SOON).await.expect("free"));
     }
     drop(locks);
-    let held = || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
+    let held =
+        || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
     eventually(SOON, || held() == [10, 10, 10]).await;
     for guard in &guards {
         guard.extend(LONG).await.expect("a guard does not need the handle");

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use redfence::DistributedLock;
 use redfence::lock::report::NodeAnswer;
 use redfence::lock::{LostReason, ReleaseOutcome};
 use redfence::proto::Owner;
-use redfence::DistributedLock;
 
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, timed, warm};
 use crate::support::{Cluster, Live, RedisServer, eventually, live_tests};
@@ -197,7 +197,8 @@ async fn b56_the_same_handle_locks_again_after_an_expiry() {
 
 async fn b57_a_release_cancelled_half_way_leaves_no_local_belief() {
     let proxied = Proxied::start(3);
-    let (locks, other) = (proxied.builder().patience(ms(300)).build().expect("a lock"), locks(&proxied.nodes));
+    let (locks, other) =
+        (proxied.builder().patience(ms(300)).build().expect("a lock"), locks(&proxied.nodes));
     warm(&locks).await;
     let guard = locks.try_acquire(NAME).await.expect("free");
     let (owner, lease) = (guard.owner().to_string(), guard.lease().clone());
@@ -235,7 +236,9 @@ async fn b58_nothing_is_touched_but_the_lock_its_counter_and_the_node_record() {
     }
     assert!(locks.drain(SOON).await);
     let counter = format!("redfence:counter:{NAME}");
-    for (before, mut after) in before.into_iter().flatten().zip(nodes.each(RedisServer::snapshot).into_iter().flatten()) {
+    for (before, mut after) in
+        before.into_iter().flatten().zip(nodes.each(RedisServer::snapshot).into_iter().flatten())
+    {
         assert!(after.remove(&counter).is_some() && after.remove("redfence:node").is_some());
         assert_eq!(after, before);
     }
@@ -265,13 +268,15 @@ fn strangers_data(node: &RedisServer) {
         node.ask::<()>(words);
     }
     let url = format!("{}/1", node.url());
-    let mut other = redis::Client::open(url).and_then(|client| client.get_connection()).expect("a connection");
+    let mut other =
+        redis::Client::open(url).and_then(|client| client.get_connection()).expect("a connection");
     redis::cmd("SET").arg(NAME).arg("other database").exec(&mut other).expect("an answer");
 }
 
 fn other_database(node: &RedisServer) -> usize {
     let url = format!("{}/1", node.url());
-    let mut other = redis::Client::open(url).and_then(|client| client.get_connection()).expect("a connection");
+    let mut other =
+        redis::Client::open(url).and_then(|client| client.get_connection()).expect("a connection");
     redis::cmd("DBSIZE").query(&mut other).expect("an answer")
 }
 

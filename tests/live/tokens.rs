@@ -9,7 +9,9 @@ use redfence::lock::{LostReason, ReleaseOutcome};
 use redfence::proto::FencingToken;
 
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, warm};
-use crate::support::{Cluster, Condition, Live, Options, RedisServer, Restart, Stopwatch, eventually, live_tests};
+use crate::support::{
+    Cluster, Condition, Live, Options, RedisServer, Restart, Stopwatch, eventually, live_tests,
+};
 
 const COUNTER: &str = "redfence:counter:invoices/42";
 
@@ -46,7 +48,8 @@ async fn next_token(locks: &DistributedLock, last: &mut u64) {
     assert!(token > *last, "{token} after {last}");
     *last = token;
     let released = guard.release().await;
-    assert_eq!(released.outcome, ReleaseOutcome::Released, "{}", released.report);
+    // With a node frozen and patience short, the outcome may be unknown.
+    assert_ne!(released.outcome, ReleaseOutcome::NotHeld, "{}", released.report);
 }
 
 /// `REDFENCE_SOAK=1` asks for the long form of a test.
@@ -56,8 +59,10 @@ fn rounds(short: usize, long: usize) -> usize {
 
 async fn p1_tokens_rise_while_a_random_node_of_three_is_frozen() {
     let nodes = Cluster::start(3);
-    let clients = [locks(&nodes), locks(&nodes)];
-    warm(&clients[0]).await;
+    // The node that was frozen just now still has yesterday's key when the next one freezes: short patience, try again.
+    let build = || builder(nodes.urls()).patience(ms(100)).build().expect("a lock");
+    let clients = [build(), build()];
+    locks(&nodes).acquire(NAME, SOON).await.expect("all nodes are up").release().await;
     let (mut last, rounds) = (0, rounds(500, 5_000));
     for round in 0..rounds {
         let frozen = &nodes[fastrand::usize(0..3)];
@@ -70,7 +75,8 @@ async fn p1_tokens_rise_while_a_random_node_of_three_is_frozen() {
 
 async fn tokens_rise_while_random_nodes_are_frozen_killed_and_restarted() {
     let nodes = Cluster::start(5);
-    let build = || builder(nodes.urls()).ttl(Duration::from_secs(10)).patience(ms(500)).build().expect("a lock");
+    let build =
+        || builder(nodes.urls()).ttl(Duration::from_secs(10)).patience(ms(500)).build().expect("a lock");
     let clients = [build(), build()];
     warm(&clients[0]).await;
     let rounds = rounds(500, 10_000);
@@ -85,14 +91,22 @@ async fn tokens_rise_while_random_nodes_are_frozen_killed_and_restarted() {
             }
             let node = &nodes[fastrand::usize(0..5)];
             let kind = usize::from(fastrand::bool());
-            if kind == 0 { node.stop() } else { node.kill() }
+            if kind == 0 {
+                node.stop()
+            } else {
+                node.kill()
+            }
             faults[kind] += 1;
             ill = Some(node);
         }
         next_token(&clients[fastrand::usize(0..2)], &mut last).await;
     }
     let [frozen, killed] = faults;
-    measured("tokens", "acquisitions, frozen, killed and restarted, in", (rounds, frozen, killed, watch.elapsed()));
+    measured(
+        "tokens",
+        "acquisitions, frozen, killed and restarted, in",
+        (rounds, frozen, killed, watch.elapsed()),
+    );
 }
 
 async fn p2_one_counter_far_ahead_is_not_forgotten_when_its_node_is_gone() {
@@ -121,8 +135,11 @@ async fn p7_failed_confirm_rounds_lower_and_reuse_nothing() {
     assert!(plain.drain(SOON).await);
     locks.try_acquire("warm-up").await.expect("free").release().await;
     for round in 0..50 {
-        // Counters apart: the grants cannot agree, a confirm round must follow.
-        nodes[round % 3].ask::<u64>(&["INCRBY", COUNTER, "5"]);
+        // Counters apart: no two grants agree, a confirm round must follow.
+        for (i, node) in nodes.iter().enumerate() {
+            let raise = (i + round) % 3 * 1_000 + round;
+            node.ask::<u64>(&["INCRBY", COUNTER, &raise.to_string()]);
+        }
         proxied.all(|proxy| proxy.hold_replies());
         let attempt = locks.clone();
         let attempt = tokio::spawn(async move { attempt.try_acquire(NAME).await });
@@ -207,7 +224,8 @@ async fn b77_a_hundred_parallel_acquisitions_use_every_node_once() {
         });
     }
     let guards = tasks.join_all().await;
-    let held = || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
+    let held =
+        || nodes.keys(&format!("{NAME}/*")).into_iter().flatten().map(|keys| keys.len()).collect::<Vec<_>>();
     eventually(SOON, || held() == [NAMES; 5]).await;
     // A grant sets the key and the counter. More would be a grant sent twice, or a needless confirm.
     let granted: Vec<_> = sets().iter().zip(&before).map(|(after, before)| after - before).collect();
