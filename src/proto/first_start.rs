@@ -1,4 +1,4 @@
-//! Giving fresh nodes their epoch.
+//! Giving fresh nodes their epoch (`R10`).
 //!
 //! A newcomer's fresh nodes must just work, and a node that lost its data must not slip in by the same door. So the automatic
 //! start acts only if *all* nodes answer and none has ever granted anything: each is empty, or has the first epoch and has

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// Delays between attempts: they double from `first` to `most`, and each is drawn from its upper half.
 ///
-/// The random part keeps contenders from splitting the vote over and over (Redis page, "retry on failure").
+/// The random part (`R13`) keeps contenders from splitting the vote over and over (Redis page, "retry on failure").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Backoff {
     /// Upper bound of the first delay.

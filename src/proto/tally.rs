@@ -134,7 +134,7 @@ impl fmt::Debug for NodeSet {
 
 /// How many of `nodes` nodes must agree: `floor(N/2) + 1`, the smallest number of which any two sets meet.
 ///
-/// Derived, never configured (Redis page, "the Redlock algorithm"). Of 1, 2, 3, 4, 5 nodes, 0, 0, 1, 1, 2 may fail.
+/// Derived, never configured (`R1`; Redis page, "the Redlock algorithm"). Of 1, 2, 3, 4, 5 nodes, 0, 0, 1, 1, 2 may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quorum {
     nodes: u8,

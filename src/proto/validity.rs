@@ -75,7 +75,7 @@ impl Default for Drift {
 /// The moment until which a holder may believe: `start + TTL - drift`.
 ///
 /// `start` is when this attempt (or this extension) *began*, before any node was asked; so what is left at `now` is
-/// TTL - elapsed - drift, the Redis page's `MIN_VALIDITY`. A margin above the TTL leaves `start` itself: no validity.
+/// TTL - elapsed - drift, the Redis page's `MIN_VALIDITY` (`R3`). A margin above the TTL leaves `start` itself: no validity.
 pub fn valid_until(start: Timestamp, ttl: Ttl, drift: Drift) -> Timestamp {
     start + ttl.as_duration().saturating_sub(drift.margin(ttl))
 }

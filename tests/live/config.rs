@@ -211,6 +211,7 @@ async fn denied(rights: &str) -> AcquireError {
     let allowed = locks(&nodes);
     warm(&allowed).await;
     nodes.each(|node| node.ask::<()>(&["SET", "data", "value"]));
+    nodes.each(|node| node.ask::<()>(&["SCRIPT", "FLUSH"]));
     let before = nodes.each(RedisServer::snapshot);
     let locks = locks_as(&nodes);
     let error = tokio::time::timeout(SOON, locks.acquire(NAME, LONG)).await.expect("waiting cannot cure it");

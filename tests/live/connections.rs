@@ -46,7 +46,7 @@ async fn users_with_passwords_reach_the_nodes() {
     // As little as the lock needs, and characters that a URL must write in another way.
     let rights = "+hello +client +evalsha +eval +get +set +del +pttl +pexpire +exists +type +hget +hmget +hset +hexists +subscribe +unsubscribe +publish";
     let rules = format!("app on >p@ss:w/rd ~{NAME} ~redfence:* &redfence:released:* {rights}");
-    let nodes = Cluster::with(3, &Options::new().password("default's own").user(&rules));
+    let nodes = Cluster::with(3, &Options::new().password("the-default-user").user(&rules));
     let locks =
         builder(nodes.iter().map(|node| node.url_as("app", "p%40ss%3Aw%2Frd"))).build().expect("a lock");
     works(&locks, &nodes).await;

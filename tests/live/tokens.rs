@@ -48,7 +48,8 @@ async fn next_token(locks: &DistributedLock, last: &mut u64) {
     assert!(token > *last, "{token} after {last}");
     *last = token;
     let released = guard.release().await;
-    assert_eq!(released.outcome, ReleaseOutcome::Released, "{}", released.report);
+    // With a node frozen and patience short, the outcome may be unknown.
+    assert_ne!(released.outcome, ReleaseOutcome::NotHeld, "{}", released.report);
 }
 
 /// `REDFENCE_SOAK=1` asks for the long form of a test.
@@ -58,8 +59,10 @@ fn rounds(short: usize, long: usize) -> usize {
 
 async fn p1_tokens_rise_while_a_random_node_of_three_is_frozen() {
     let nodes = Cluster::start(3);
-    let clients = [locks(&nodes), locks(&nodes)];
-    warm(&clients[0]).await;
+    // The node that was frozen just now still has yesterday's key when the next one freezes: short patience, try again.
+    let build = || builder(nodes.urls()).patience(ms(100)).build().expect("a lock");
+    let clients = [build(), build()];
+    locks(&nodes).acquire(NAME, SOON).await.expect("all nodes are up").release().await;
     let (mut last, rounds) = (0, rounds(500, 5_000));
     for round in 0..rounds {
         let frozen = &nodes[fastrand::usize(0..3)];
@@ -132,8 +135,11 @@ async fn p7_failed_confirm_rounds_lower_and_reuse_nothing() {
     assert!(plain.drain(SOON).await);
     locks.try_acquire("warm-up").await.expect("free").release().await;
     for round in 0..50 {
-        // Counters apart: the grants cannot agree, a confirm round must follow.
-        nodes[round % 3].ask::<u64>(&["INCRBY", COUNTER, "5"]);
+        // Counters apart: no two grants agree, a confirm round must follow.
+        for (i, node) in nodes.iter().enumerate() {
+            let raise = (i + round) % 3 * 1_000 + round;
+            node.ask::<u64>(&["INCRBY", COUNTER, &raise.to_string()]);
+        }
         proxied.all(|proxy| proxy.hold_replies());
         let attempt = locks.clone();
         let attempt = tokio::spawn(async move { attempt.try_acquire(NAME).await });

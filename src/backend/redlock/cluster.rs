@@ -59,8 +59,15 @@ pub(crate) struct Redlock {
     entropy: Arc<dyn Entropy>,
     tasks: TaskTracker,
     hints: Mutex<HashMap<String, u64>>,
-    /// When a first start was last found impossible.
-    not_fresh: Mutex<Option<Instant>>,
+    not_fresh: Mutex<Option<NotFresh>>,
+}
+
+/// A first start was found impossible.
+#[derive(Debug)]
+struct NotFresh {
+    at: Instant,
+    /// Nodes that could not be given an epoch, and why.
+    refused: Vec<(NodeId, NodeError)>,
 }
 
 impl Redlock {
@@ -98,7 +105,7 @@ impl Redlock {
         if self.may_be_fresh(&failed) && self.start_fresh_nodes().await {
             return self.try_once(wanted).await?.map_err(|failed| self.error(wanted, failed));
         }
-        Err(self.error(wanted, failed))
+        Err(self.error(wanted, self.with_refusals(failed)))
     }
 
     async fn try_once(&self, wanted: &Wanted) -> Result<Result<Hold, Failed>, AcquireError> {
@@ -153,18 +160,33 @@ impl Redlock {
 
     fn may_be_fresh(&self, failed: &Failed) -> bool {
         let empty = failed.report.count(|answer| *answer == NodeAnswer::Empty) > 0;
-        let looked = *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner);
-        empty && self.settings.auto_init && looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN)
+        let looked = self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = looked.as_ref().is_none_or(|looked| looked.at.elapsed() >= LOOK_AGAIN);
+        empty && self.settings.auto_init && look
+    }
+
+    /// An empty node that cannot be given an epoch says why: a replica, a right that is missing.
+    fn with_refusals(&self, mut failed: Failed) -> Failed {
+        let looked = self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = looked.iter().flat_map(|looked| &looked.refused);
+        for (node, error) in refused {
+            let said = failed.report.0.iter_mut().find(|report| report.node == *node);
+            if let Some(report) = said.filter(|report| report.answer == NodeAnswer::Empty) {
+                report.answer = NodeAnswer::Failed(error.clone());
+            }
+        }
+        failed
     }
 
     async fn start_fresh_nodes(&self) -> bool {
         // Boxed: rare, and large beside an attempt.
         let start = Start::Automatic { floor: self.clock.unix_micros() };
-        let starting: Pin<Box<dyn Future<Output = Outcome> + Send + '_>> = Box::pin(self.first_start(start));
-        let outcome = starting.await;
+        let starting: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.start_nodes(start));
+        let (outcome, refused) = starting.await;
         match &outcome {
             Outcome::Started | Outcome::NotNeeded => {
                 tracing::info!(%outcome, "first start of fresh nodes");
+                *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 return true;
             }
             Outcome::InUse { empty } => {
@@ -174,17 +196,24 @@ impl Redlock {
                 tracing::warn!(%outcome, "fresh nodes cannot start before all nodes answer");
             }
         }
-        *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(NotFresh { at: Instant::now(), refused });
         false
     }
 
     /// Gives fresh nodes their epoch.
     pub(crate) async fn first_start(&self, start: Start) -> Outcome {
+        self.start_nodes(start).await.0
+    }
+
+    /// The same, with the nodes that failed.
+    async fn start_nodes(&self, start: Start) -> (Outcome, Vec<(NodeId, NodeError)>) {
+        let mut refused = Vec::new();
         let keys = Arc::new(self.keys(""));
         let (mut machine, mut step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
         loop {
             let (to, request) = match step {
-                Step::Done(outcome) => return outcome,
+                Step::Done(outcome) => return (outcome, refused),
                 Step::Send { to, request } => (to, request),
             };
             let question = Arc::new(Question::new(&keys, request));
@@ -194,13 +223,16 @@ impl Redlock {
                 async move {
                     let answer = tokio::time::timeout(patience, node.ask(&question)).await;
                     let silent = || Answer::failed(NodeError::NoAnswer("too slow".into()));
-                    (id, answer.unwrap_or_else(|_| silent()).reply)
+                    (id, answer.unwrap_or_else(|_| silent()))
                 }
             };
             let mut open: FuturesUnordered<_> = to.iter().map(ask).collect();
             let mut next = None;
-            while let Some((id, reply)) = open.next().await {
-                next = machine.handle(id, reply).or(next);
+            while let Some((id, answer)) = open.next().await {
+                next = machine.handle(id, answer.reply).or(next);
+                if let NodeAnswer::Failed(error) = answer.answer {
+                    refused.push((id, error));
+                }
             }
             step = next.unwrap_or(Step::Done(Outcome::Unanswered(to)));
         }

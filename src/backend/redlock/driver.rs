@@ -3,7 +3,7 @@
 //! It carries: requests to nodes, answers to the machine, events to the caller. It decides nothing about locks; the words for
 //! that do not occur here.
 //!
-//! Each node has a lane: requests to it are started in order, each when the one before has ended. So a late request never
+//! Each node has a lane (`R12`): requests to it are started in order, each when the one before has ended. So a late request never
 //! overtakes an earlier one, and every lane runs by itself: nobody waits for the slowest node. The loop outlives its caller
 //! for as long as the machine has something to clear up.
 

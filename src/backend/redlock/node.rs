@@ -115,7 +115,8 @@ impl Node {
 
     /// Asks what the node knows of a lock.
     pub(crate) async fn inspect(&self, keys: &Arc<Keys>) -> Result<Inspection, NodeError> {
-        self.with_connection(|mut connection| async move { wire::inspect(&mut connection, keys).await }).await
+        self.with_connection(|mut connection| async move { wire::inspect(&mut connection, keys).await })
+            .await?
     }
 
     /// Asks to hear of releases on this channel. Failing is harmless: waiters poll as well.

@@ -2,7 +2,8 @@
 //!
 //! `proto::node` says the same in Rust; `tests/conformance` holds the two together.
 
-/// The keys of one resource, and the channel that tells of its release.
+/// The keys of one resource, and the channel that tells of its release. With the node record they are all that is ever touched
+/// on a node (`R14`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Keys {
     /// The lock key: the resource name itself behind the configured prefix, so that other Redlock clients on the same

@@ -63,7 +63,12 @@ impl Question {
 
     /// Asks it on an open connection.
     pub(crate) async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Answer, RedisError> {
-        let value = self.send(connection).await?;
+        let value = match self.send(connection).await {
+            Err(error) if is_wrong_type(&error) => {
+                return Ok(Answer::failed(which_key(connection, &self.keys, &error).await));
+            }
+            answer => answer?,
+        };
         if self.script.is_none() && value == Value::Nil {
             return why_taken(connection, &self.keys).await;
         }
@@ -85,9 +90,14 @@ impl Question {
 pub(crate) async fn inspect(
     connection: &mut MultiplexedConnection,
     keys: &Arc<Keys>,
-) -> Result<Inspection, RedisError> {
-    let value = Question::new(keys, Request::Inspect).send(connection).await?;
-    inspection(&value).ok_or_else(|| (ErrorKind::UnexpectedReturnType, "inspection").into())
+) -> Result<Result<Inspection, NodeError>, RedisError> {
+    match Question::new(keys, Request::Inspect).send(connection).await {
+        Err(error) if is_wrong_type(&error) => Ok(Err(which_key(connection, keys, &error).await)),
+        answer => {
+            let value = answer?;
+            Ok(inspection(&value).ok_or_else(|| strange(&value)))
+        }
+    }
 }
 
 /// The script that a request runs; classic Redlock sets its key with a plain command.
@@ -164,6 +174,33 @@ async fn why_taken(connection: &mut MultiplexedConnection, keys: &Keys) -> Resul
         ("string" | "none", left) => taken(0, left),
         (other, _) => not_a_lock(&format!("it holds a {other}")),
     })
+}
+
+/// By the text as well: inside a script, Redis 6 puts another code in front.
+fn is_wrong_type(error: &RedisError) -> bool {
+    error.code() == Some("WRONGTYPE") || error.to_string().contains("WRONGTYPE")
+}
+
+/// "Wrong type" does not say of which key, and the next step depends on it: that is worth one more question.
+async fn which_key(connection: &mut MultiplexedConnection, keys: &Keys, error: &RedisError) -> NodeError {
+    let mut question = redis::pipe();
+    for key in [keys.lock.as_str(), &keys.counter, NODE_RECORD] {
+        question.cmd("TYPE").arg(key);
+    }
+    let kinds: Result<(String, String, String), _> = question.query_async(connection).await;
+    let holds = |what: &str, kind: &str| format!("{what} holds a {kind}");
+    match &kinds {
+        Ok((lock, ..)) if !matches!(lock.as_str(), "string" | "none") => {
+            NodeError::NotALock(holds("it", lock))
+        }
+        Ok((_, counter, _)) if !matches!(counter.as_str(), "string" | "none") => {
+            NodeError::Damaged(holds(&keys.counter, counter))
+        }
+        Ok((.., record)) if !matches!(record.as_str(), "hash" | "none") => {
+            NodeError::Damaged(holds(NODE_RECORD, record))
+        }
+        _ => explain(error, true),
+    }
 }
 
 fn taken(number: u64, left: i64) -> Answer {

@@ -1,7 +1,7 @@
 //! For how long: validity, extension, loss.
 //!
-//! Loss is decided by the clock alone: `now >= valid_until`, on every wake and every answer, whether or not any node speaks.
-//! An extension that fails changes nothing: what was promised before still holds, and the next one may succeed. Only "not
+//! Loss (`R7`) is decided by the clock alone: `now >= valid_until`, on every wake and every answer, whether or not any node speaks.
+//! An extension (`R11`) that fails changes nothing: what was promised before still holds, and the next one may succeed. Only "not
 //! mine" from so many nodes that no quorum can be mine is proof, and ends the belief at once.
 
 use core::time::Duration;

@@ -1,6 +1,6 @@
 //! When nothing is left behind.
 //!
-//! A release goes to every node, also to those that refused or did not answer. It is sent again to nodes that may hold our key
+//! A release goes to every node, also to those that refused or did not answer (`R5`, `R12`). It is sent again to nodes that may hold our key
 //! and have not said that it is gone. A node whose grant is *unknown* may do it after the release (an old connection's
 //! bytes can be read late), so there "not mine" is not the last word: the release is repeated, a bounded number of times.
 
