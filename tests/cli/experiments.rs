@@ -1,4 +1,5 @@
 //! The experiment and the tour: what they find is real.
+//! Rule R9 of `docs/safety.md`: the counter checks tokens on reads and on writes.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
 //! Acquiring: quorum, verdict, and what the error says (field reports, section A).
+//! Rules R1, R3, R8 of `docs/safety.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Bad input: a typed error that shows the numbers and the next step, and nothing else on the nodes is touched.
+//! Rules R14 of `docs/safety.md`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

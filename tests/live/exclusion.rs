@@ -1,4 +1,5 @@
 //! Several contenders on one resource: never two holders at once, judged by when each believed to hold the lock.
+//! Rules R3 of `docs/safety.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

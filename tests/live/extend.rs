@@ -1,4 +1,5 @@
 //! Extending by hand, and what loss is (field reports, section C).
+//! Rules R7, R11 of `docs/safety.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The basics, and nodes that are dead, hung or empty.
+//! Rules R1, R10 of `docs/safety.md`.
 
 use redfence::DistributedLock;
 use redfence::lock::error::AcquireError;

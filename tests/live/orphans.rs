@@ -1,4 +1,5 @@
 //! Keys that nobody would give back (field reports, section E): dropped guards, dropped waits, late grants, closed doors.
+//! Rules R5, R12 of `docs/safety.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Giving a lock back (field reports, section D): whose key it is, what the holder is told, what is left behind.
+//! Rules R6, R12, R14 of `docs/safety.md`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! Fencing tokens on real nodes: every new holder's is larger, whatever happens to single nodes.
+//! Rules R8 of `docs/safety.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The life of the keys: units, extremes, clocks (field reports, section B).
+//! Rules R2, R4 of `docs/safety.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! Waiting for a lock (field reports, section F): woken by releases, fair enough, idle meanwhile, and over when told.
+//! Rules R13 of `docs/safety.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Extension that nobody asks for: it survives every error, and ends with the hold (field reports, section C).
+//! Rules R7, R11 of `docs/safety.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
