@@ -10,4 +10,5 @@ pub mod check;
 pub mod mutants;
 pub mod report;
 pub mod scenario;
+pub mod walk;
 pub mod world;

@@ -46,13 +46,7 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
-    pub(super) fn new(
-        known: &Known,
-        config: &Config,
-        now: Timestamp,
-        asked: NodeSet,
-        report: bool,
-    ) -> Self {
+    pub(super) fn new(known: &Known, config: &Config, now: Timestamp, asked: NodeSet, report: bool) -> Self {
         Self {
             report,
             report_by: now + config.patience,
