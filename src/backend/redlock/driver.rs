@@ -326,7 +326,11 @@ impl Driver {
         match (reason, lost) {
             (ExtendFailure::Superseded | ExtendFailure::Released, _) => ExtendError::Overtaken,
             (_, Some(reason)) => ExtendError::Lost(reason),
-            (ExtendFailure::Lost, None) => ExtendError::Lost(LostReason::QuorumGone),
+            // The event that marks the lease comes next; whoever is told now must find it lost already.
+            (ExtendFailure::Lost, None) => {
+                let proof = LostReason::QuorumGone;
+                ExtendError::Lost(self.lease.as_ref().map_or(proof, |lease| lease.lose(proof)))
+            }
             (ExtendFailure::NoQuorum, None) => {
                 let remaining = self.lease.as_ref().map(Lease::remaining).unwrap_or_default();
                 ExtendError::NoQuorum { remaining, report: self.report() }
