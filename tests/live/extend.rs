@@ -25,6 +25,7 @@ pub(crate) fn tests() -> Vec<Live> {
             b29_extend_and_release_after_a_deletion_say_not_held,
             b31_a_failed_extension_leaves_the_lock_ours,
             b35_a_release_waits_for_the_extension_on_the_wire,
+            b35_extensions_that_could_not_leave_do_not_pile_up_before_the_release,
             b38_extending_an_expired_lock_is_an_answer_and_not_a_crash,
             b45b_a_stale_holder_does_not_prolong_its_successors_lock;
     ]
@@ -132,6 +133,27 @@ async fn b35_a_release_waits_for_the_extension_on_the_wire() {
             "the release did not come last: {last:?}"
         );
     }
+}
+
+async fn b35_extensions_that_could_not_leave_do_not_pile_up_before_the_release() {
+    let site = Proxied::start(3);
+    let ours = site.builder().patience(LONG).build().expect("a lock");
+    warm(&ours).await;
+    let guard = ours.acquire(NAME, SOON).await.expect("the lock is free");
+    eventually(SOON, || signed(&site.nodes, &guard) == 3).await;
+    // Its answer to the grant has come before it says what it knows.
+    ours.inspect(NAME).await.expect("a name");
+    site.all(|proxy| proxy.forget());
+    site.proxies[2].hold_requests();
+    for i in 1..=5 {
+        guard.extend(LONG * (i + 1)).await.expect("two of three extend");
+    }
+    assert_eq!(guard.release().await.outcome, ReleaseOutcome::Released);
+    site.proxies[2].pass();
+    assert!(ours.drain(SOON).await && !site.nodes.exists_anywhere(NAME));
+    let asked: Vec<_> = site.proxies.iter().map(|proxy| (extends(proxy), releases(proxy))).collect();
+    // The node that was cut off: the extension that was under way, then the release.
+    assert_eq!(asked, [(5, 1), (5, 1), (1, 1)]);
 }
 
 fn b37_a_holder_that_was_frozen_says_lost_at_its_first_look() {

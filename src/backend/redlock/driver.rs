@@ -115,6 +115,14 @@ struct Lane {
     waiting: VecDeque<(Round, Arc<Question>)>,
 }
 
+impl Lane {
+    /// Extensions that a slow node has kept from leaving: what comes after them makes them pointless, and a release would
+    /// have to wait for them.
+    fn forget_extensions(&mut self) {
+        self.waiting.retain(|(round, _)| !matches!(round, Round::Extend(_)));
+    }
+}
+
 enum Woken {
     Answer(NodeId, Round, Answer),
     Command(Option<Command>),
@@ -182,6 +190,9 @@ impl Driver {
 
     fn send(&mut self, node: NodeId, round: Round, question: Arc<Question>) {
         let lane = &mut self.lanes[node.index()];
+        if matches!(round, Round::Extend(_) | Round::Release) {
+            lane.forget_extensions();
+        }
         lane.waiting.push_back((round, question));
         if !lane.busy {
             self.start_next(node);
@@ -294,6 +305,7 @@ impl Driver {
             }
             Event::Lost(reason) => {
                 tracing::warn!(resource, owner, %reason, nodes = %self.report(), "lost");
+                self.lanes.iter_mut().for_each(Lane::forget_extensions);
                 if let Some(lease) = &self.lease {
                     lease.lose(reason);
                 }
