@@ -203,6 +203,30 @@ async fn commands_of_one_script_are_seen_together_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn a_script_leaves_nothing_for_the_next() {
+    let node = listening().await;
+    let mut connection = client(&node).await;
+    for (leave, look) in [
+        ("rawset(_G, 'left', 1)", "return left"),
+        ("rawset(string, 'left', 1)", "return string.left"),
+        ("table.insert(table, 1)", "return table[1]"),
+        ("rawset(redis, 'call', 1)", "return type(redis.call) == 'function'"),
+        ("rawset(getmetatable('') or {}, '__index', nil)", "return ('x'):upper() == 'X'"),
+        ("setmetatable(string, {})", "return string.upper('x') == 'X'"),
+        ("KEYS[1] = 'x'", "return KEYS[1]"),
+        ("math.random = nil", "return type(math.random) == 'function'"),
+    ] {
+        let run = |text: &str| redis::cmd("EVAL").arg(text).arg(0).clone();
+        let fresh: Result<Value, _> = run(look).query_async(&mut connection).await;
+        let _: Result<Value, _> = run(leave).query_async(&mut connection).await;
+        let after: Result<Value, _> = run(look).query_async(&mut connection).await;
+        assert_eq!(fresh, after, "{leave}");
+        let clean = matches!(&after, Err(_) | Ok(Value::Nil)) || after == Ok(Value::Int(1));
+        assert!(clean, "{look}: {after:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_node_lives_by_the_clock_it_is_given() {
     let time = Arc::new(AtomicU64::new(1_000_000));
     let hand = Arc::clone(&time);

@@ -382,3 +382,139 @@ impl Keyspace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(now: u64) -> Keyspace {
+        let mut space = Keyspace::default();
+        space.begin(now);
+        space
+    }
+
+    /// What was changed, a command a line.
+    fn changes(space: &mut Keyspace) -> Vec<String> {
+        let text = |word: &Bytes| String::from_utf8_lossy(word).into_owned();
+        space
+            .take_effects()
+            .iter()
+            .map(|words| words.iter().map(text).collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn a_key_lives_through_its_last_millisecond() {
+        let mut space = at(1000);
+        space.put_string(b"k", b"v", Some(1500));
+        space.begin(1500);
+        assert_eq!((space.contains(b"k"), space.left(b"k")), (true, 0));
+        space.begin(1501);
+        assert_eq!((space.contains(b"k"), space.left(b"k")), (false, -2));
+        assert!(!space.remove(b"k"), "the dead are not removed a second time");
+    }
+
+    #[test]
+    fn a_clock_that_falls_back_lengthens_lives() {
+        let mut space = at(1000);
+        space.put_string(b"k", b"v", Some(1500));
+        space.begin(400);
+        assert_eq!(space.left(b"k"), 1100);
+    }
+
+    #[test]
+    fn a_mass_death_is_swept_in_parts_and_never_seen() {
+        let mut space = at(0);
+        for number in 0..3 * SWEEP {
+            space.put_string(number.to_string().as_bytes(), b"v", Some(10));
+        }
+        space.put_string(b"alive", b"v", Some(100));
+        space.put_string(b"for ever", b"v", None);
+        space.begin(11);
+        assert_eq!(space.entries.len(), 2 * SWEEP + 2);
+        assert_eq!(space.counts(), (2, 1));
+        assert_eq!(space.keys().count(), 2);
+        space.begin(11);
+        space.begin(11);
+        assert_eq!((space.entries.len(), space.ends.len()), (2, 1));
+    }
+
+    #[test]
+    fn a_new_value_has_its_own_life() {
+        let mut space = at(0);
+        space.put_string(b"k", b"v", Some(10));
+        space.put_string(b"k", b"w", None);
+        assert_eq!((space.left(b"k"), space.ends.len()), (-1, 0));
+        space.end_at(b"k", Some(20));
+        space.end_at(b"k", Some(30));
+        assert_eq!((space.left(b"k"), space.ends.len()), (30, 1));
+        space.put_string(b"k", b"x", Some(30));
+        assert_eq!(space.ends.len(), 1);
+        space.begin(31);
+        space.push(b"k", &[Bytes::from_static(b"item")], false).unwrap();
+        assert_eq!(space.left(b"k"), -1, "a list in the place of a dead string");
+    }
+
+    #[test]
+    fn what_changed_is_noted_as_commands_with_absolute_times() {
+        let mut space = at(1000);
+        space.note_effects();
+        space.put_string(b"k", b"v", Some(1500));
+        space.put_string(b"k", b"v", None);
+        space.end_at(b"k", Some(1200));
+        space.end_at(b"k", None);
+        space.put_field(b"h", b"f", b"1").unwrap();
+        space.remove_field(b"h", b"f").unwrap();
+        space.push(b"l", &[Bytes::from_static(b"a"), Bytes::from_static(b"b")], true).unwrap();
+        space.pop(b"l", false).unwrap();
+        space.set_member(b"s", b"m", true).unwrap();
+        space.set_member(b"s", b"m", true).unwrap();
+        space.remove(b"k");
+        space.clear();
+        let told = [
+            "SET k v PXAT 1500",
+            "SET k v",
+            "PEXPIREAT k 1200",
+            "PERSIST k",
+            "HSET h f 1",
+            "HDEL h f",
+            "LPUSH l a b",
+            "RPOP l",
+            "SADD s m",
+            "DEL k",
+            "FLUSHALL",
+        ];
+        assert_eq!(changes(&mut space), told);
+    }
+
+    #[test]
+    fn what_was_refused_or_changed_nothing_is_not_noted() {
+        let mut space = at(0);
+        space.put_string(b"k", b"v", None);
+        space.note_effects();
+        assert!(space.put_field(b"k", b"f", b"1").is_err());
+        assert!(space.push(b"k", &[Bytes::from_static(b"a")], true).is_err());
+        assert!(space.set_member(b"k", b"m", true).is_err());
+        assert_eq!(space.remove_field(b"absent", b"f"), Ok(false));
+        assert_eq!(space.pop(b"absent", true), Ok(None));
+        assert!(!space.remove(b"absent") && !space.end_at(b"absent", None));
+        assert_eq!(changes(&mut space), [""; 0]);
+    }
+
+    #[test]
+    fn a_watch_sees_changes_and_deaths_and_nothing_else() {
+        let mut space = at(0);
+        space.put_string(b"k", b"v", Some(10));
+        let seen = space.watch(b"k");
+        space.put_string(b"other", b"v", None);
+        assert!(!space.unwatch(b"k", seen));
+        let seen = space.watch(b"k");
+        space.remove(b"k");
+        space.put_string(b"k", b"v", Some(10));
+        assert!(space.unwatch(b"k", seen), "gone and back is a change");
+        let seen = space.watch(b"k");
+        space.begin(11);
+        assert!(space.unwatch(b"k", seen), "so is death");
+        assert!(space.watched.is_empty());
+    }
+}

@@ -255,3 +255,68 @@ impl Store for Resource<'_> {
         self.space.remove(self.lock);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redlock::scripts::{Keys, NODE_RECORD};
+    use crate::node::state::Identity;
+
+    const OWNER: &str = "0000000000000000000000000000000a";
+
+    fn state() -> State {
+        State::new(Identity { run_id: String::new(), password: None, durable: false, started: 0 })
+    }
+
+    fn bytes(words: &[&str]) -> Vec<Bytes> {
+        words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+    }
+
+    fn ask(state: &mut State, script: Script, keys: &[&str], argv: &[&str]) -> Option<Result<Reply, Fault>> {
+        let digest = sha1_smol::Sha1::from(script.text()).digest().to_string();
+        run(state, &digest, &bytes(keys), &bytes(argv))
+    }
+
+    #[test]
+    fn the_reference_answers_what_this_library_asks() {
+        let (mut state, keys) = (state(), Keys::new("", "res"));
+        let all = [keys.lock.as_str(), &keys.counter, NODE_RECORD];
+        let mut check = |script, keys: &[&str], argv: &[&str], expected: Reply| {
+            assert_eq!(ask(&mut state, script, keys, argv), Some(Ok(expected)), "{script:?}");
+        };
+        check(Script::Init, &all[2..], &["1", "5"], numbers(&[1, 5, 5]));
+        check(Script::Acquire, &all, &[OWNER, "100", "0"], numbers(&[1, 6, 1]));
+        check(Script::Confirm, &all, &[OWNER, "8"], numbers(&[1, 8, 1]));
+        check(Script::Extend, &all[..1], &[OWNER, "200"], Reply::Int(1));
+        let held =
+            [Reply::bulk(OWNER), Reply::Int(200), Reply::Int(8), Reply::Int(1), Reply::Int(5), Reply::Int(8)];
+        check(Script::Inspect, &all, &[], Reply::Array(held.into()));
+        check(Script::Release, &all[..1], &[OWNER, &keys.channel], Reply::Int(1));
+    }
+
+    #[test]
+    fn what_the_reference_cannot_express_is_left_to_lua() {
+        let (mut state, keys) = (state(), Keys::new("", "res"));
+        let all = [keys.lock.as_str(), &keys.counter, NODE_RECORD];
+        for argv in [&["me", "100", "0"][..], &[OWNER, "0", "0"], &[OWNER, "100", "1e3"], &[OWNER, "100"]] {
+            assert_eq!(ask(&mut state, Script::Acquire, &all, argv), None, "{argv:?}");
+        }
+        assert_eq!(ask(&mut state, Script::Acquire, &[all[0], all[0], all[2]], &[OWNER, "100", "0"]), None);
+        assert_eq!(
+            run(&mut state, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", &[], &[]),
+            None,
+            "another script"
+        );
+    }
+
+    #[test]
+    fn fields_that_others_keep_in_the_record_stay() {
+        let mut state = state();
+        let record = NODE_RECORD.as_bytes();
+        state.space.put_field(record, b"joining", b"7").unwrap();
+        ask(&mut state, Script::Init, &[NODE_RECORD], &["1", "5"]).unwrap().unwrap();
+        let fields = state.space.hash(record).unwrap().unwrap();
+        assert_eq!(fields.get(&b"joining"[..]).map(|text| &text[..]), Some(&b"7"[..]));
+        assert_eq!(fields.len(), 4);
+    }
+}

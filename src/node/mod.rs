@@ -95,7 +95,8 @@ impl NodeOptions {
     }
 
     /// Keep the data in this file as well, in the format of Redis' append-only file. Every change is on the disk before
-    /// it is answered (`appendfsync always`). What the file holds already is there again at the start.
+    /// it is answered (`appendfsync always`). What the file holds already is there again at the start; an end that a
+    /// crash has torn is cut off, with a warning. The file only grows.
     #[must_use]
     pub fn aof(mut self, path: impl Into<PathBuf>) -> Self {
         self.aof = Some(path.into());
@@ -190,7 +191,8 @@ impl EmbeddedNode {
         for client in state.clients.values() {
             client.kill.cancel();
         }
-        self.log(state.space.take_effects())
+        self.log(state.space.take_effects())?;
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,6 @@
 //! Everything a node holds, behind one lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::bus::Bus;
 use super::keyspace::Keyspace;
 use super::lua::Dice;
-use super::reply::Resp;
+use super::reply::{Fault, Resp};
 use super::session::Session;
 
 /// The version of Redis whose answers this node gives; `tests/conformance` compares them.
@@ -33,23 +33,29 @@ pub(crate) struct Client {
 #[derive(Default, Debug)]
 pub(crate) struct Scripts {
     texts: HashMap<String, Bytes>,
-    order: std::collections::VecDeque<String>,
+    order: VecDeque<String>,
 }
 
 impl Scripts {
-    /// Keeps a script; its digest.
-    pub(crate) fn keep(&mut self, text: &Bytes) -> String {
+    /// Keeps a script if `check` has nothing against it; its digest.
+    pub(crate) fn keep(
+        &mut self,
+        text: &Bytes,
+        check: impl FnOnce(&[u8]) -> Result<(), Fault>,
+    ) -> Result<String, Fault> {
         let digest = sha1_smol::Sha1::from(text).digest().to_string();
-        if !self.texts.contains_key(&digest) {
-            if self.order.len() >= MAX_SCRIPTS
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.texts.remove(&oldest);
-            }
-            self.texts.insert(digest.clone(), Bytes::copy_from_slice(text));
-            self.order.push_back(digest.clone());
+        if self.texts.contains_key(&digest) {
+            return Ok(digest);
         }
-        digest
+        check(text)?;
+        if self.order.len() >= MAX_SCRIPTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.texts.remove(&oldest);
+        }
+        self.texts.insert(digest.clone(), Bytes::copy_from_slice(text));
+        self.order.push_back(digest.clone());
+        Ok(digest)
     }
 
     pub(crate) fn text(&self, digest: &str) -> Option<Bytes> {

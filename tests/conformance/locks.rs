@@ -121,15 +121,16 @@ fn draw_step(rng: &mut Rng) -> Step {
     let ttl = Ttl::from_millis(pick(rng, &LIVES)).expect("a TTL");
     let large = [MAX_HINT_LEAD, MAX_HINT_LEAD + 1, MAX_HINT_LEAD + 2, MAX_NUMBER, MAX_NUMBER + 1, u64::MAX];
     let number = if rng.bool() { rng.u64(0..12) } else { pick(rng, &large) };
-    let request = match rng.u8(0..20) {
-        0..6 => Request::Acquire { owner, ttl, hint: number },
+    let request = match rng.u8(0..21) {
+        0..5 => Request::Acquire { owner, ttl, hint: number },
+        5 => Request::AcquireClassic { owner, ttl },
         6..9 => Request::Confirm { owner, number },
         9..11 => Request::Extend { owner, ttl },
         11..14 => Request::Release { owner },
         14..16 => Request::Inspect,
         16 => Request::Init { epoch: rng.u64(1..4), floor: number.min(MAX_NUMBER) },
         17 => return Step::ForgetScripts,
-        18 => return Step::Expire,
+        18 | 19 => return Step::Expire,
         _ => return if rng.u8(0..6) == 0 { Step::Wipe } else { Step::Expire },
     };
     Step::Ask(request, if rng.bool() { By::Text } else { By::Digest })
@@ -155,7 +156,7 @@ fn script(request: Request, keys: &Keys) -> (Script, Vec<&str>, Vec<String>) {
         Request::Init { epoch, floor } => {
             (Script::Init, vec![NODE_RECORD], vec![epoch.to_string(), floor.to_string()])
         }
-        Request::AcquireClassic { .. } => unreachable!("not a script"),
+        Request::AcquireClassic { .. } => unreachable!("a command, not a script"),
     }
 }
 
@@ -170,11 +171,14 @@ fn array(numbers: &[u64]) -> Answer {
 /// What a script answers, said from the reference alone.
 fn spell(node: &NodeState, request: Request, outcome: Result<Reply, Obstacle>) -> Answer {
     let left = node.lock.map_or(Answer::Int(-2), |(_, left)| int(left));
+    let classic = matches!(request, Request::AcquireClassic { .. });
     match outcome {
         Err(Obstacle::WrongType) => Answer::Error(WRONG_TYPE.into()),
         Err(Obstacle::NoTtl) => Answer::Error("NOTTL the key has no TTL: it is not a lock".into()),
         Err(Obstacle::NotANumber) => Answer::Error("NOTANUMBER".into()),
         Err(Obstacle::Exhausted) => Answer::Error("EXHAUSTED the numbers end at 2^53 - 1".into()),
+        Ok(Reply::Mine(_)) if classic => Answer::Status("OK".into()),
+        Ok(Reply::Taken { .. }) if classic => Answer::Null,
         Ok(Reply::Mine(stand)) => array(&[1, stand.number, stand.epoch]),
         Ok(Reply::Taken { number }) => Answer::Array(vec![Answer::Int(0), int(number), left]),
         Ok(Reply::NotMine) if matches!(request, Request::Confirm { .. }) => array(&[0]),
@@ -223,15 +227,29 @@ fn compare_three(pair: &mut Pair, reference: &mut NodeState, step: Step) -> Resu
     };
     let outcome = execute(reference, request);
     let expected = spell(reference, request, outcome);
-    let (script, keys, argv) = script(request, &keys);
-    let (embedded, real) = ask(pair, script, by, &keys, &argv)?;
-    let (embedded, real) = (without_place(embedded), without_place(real));
-    if same_answer(script, &expected, &embedded) && same_answer(script, &expected, &real) {
+    let (embedded, real) = answers(pair, request, by)?;
+    let same = |answer: &Answer| match request {
+        Request::AcquireClassic { .. } => expected == *answer,
+        _ => same_answer(script(request, &keys).0, &expected, answer),
+    };
+    if same(&embedded) && same(&real) {
         return Ok(());
     }
     Err(format!(
         "{request:?}: the reference says {expected:?}, the embedded node {embedded:?}, Redis {real:?}"
     ))
+}
+
+/// What both nodes answer to one request.
+fn answers(pair: &mut Pair, request: Request, by: By) -> Result<(Answer, Answer), String> {
+    let keys = keys();
+    if let Request::AcquireClassic { owner, ttl } = request {
+        let (owner, ttl) = (owner.to_string(), ttl.as_millis().to_string());
+        return Ok(pair.ask(&["SET", &keys.lock, &owner, "NX", "PX", &ttl]));
+    }
+    let (script, keys, argv) = script(request, &keys);
+    let (embedded, real) = ask(pair, script, by, &keys, &argv)?;
+    Ok((without_place(embedded), without_place(real)))
 }
 
 /// One step in a world that holds anything.

@@ -37,8 +37,7 @@ fn key_count(call: &Call<'_>) -> Result<usize, Fault> {
 fn eval(call: &mut Call<'_>, read_only: bool) -> Result<Reply, Fault> {
     let count = key_count(call)?;
     let text = &call.args[1];
-    lua::check(text)?;
-    let digest = call.state.scripts.keep(text);
+    let digest = call.state.scripts.keep(text, lua::check)?;
     run(call, &digest, text, count, read_only)
 }
 
@@ -65,8 +64,7 @@ fn run(
 }
 
 fn load(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    lua::check(&call.args[2])?;
-    Ok(Reply::bulk(call.state.scripts.keep(&call.args[2])))
+    call.state.scripts.keep(&call.args[2], lua::check).map(Reply::bulk)
 }
 
 fn exists(call: &mut Call<'_>) -> Result<Reply, Fault> {
