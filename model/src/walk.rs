@@ -39,7 +39,7 @@ impl Dice {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
         // A product of two numbers below 2^64 fits; the upper half is below the bound.
-        usize::try_from(u128::from(z) * bound as u128 >> 64).unwrap_or(0)
+        usize::try_from((u128::from(z) * bound as u128) >> 64).unwrap_or(0)
     }
 }
 

@@ -105,6 +105,14 @@ pub enum ConfigError {
         /// The reserved beginning.
         reserved: &'static str,
     },
+    /// A number to start from that leaves no tokens.
+    #[error("floor {floor}: tokens end at 2^53 - 1; take at most {most}")]
+    Floor {
+        /// As given.
+        floor: u64,
+        /// The largest.
+        most: u64,
+    },
     /// The lock was made outside a tokio runtime.
     #[error("no tokio runtime: locks are acquired inside one")]
     NoRuntime,

@@ -28,6 +28,7 @@ pub use crate::proto::session::{LostReason, Mode, ReleaseOutcome};
 
 use crate::backend::redlock::Redlock;
 use crate::proto::first_start::Start;
+use crate::proto::message::MAX_NUMBER;
 use crate::proto::{NodeSet, Owner, Quorum, Request};
 use error::{AcquireError, ConfigError};
 use options::Defaults;
@@ -175,13 +176,21 @@ impl DistributedLock {
     ///
     /// `floor` is the number from which tokens start: 0 for a new cluster; for one that replaces an older one, at least the
     /// largest token ever used.
-    pub async fn init(&self, floor: u64) -> InitOutcome {
+    ///
+    /// # Errors
+    /// If the floor leaves no numbers: tokens end at 2^53 - 1.
+    pub async fn init(&self, floor: u64) -> Result<InitOutcome, ConfigError> {
+        if floor >= MAX_NUMBER {
+            return Err(ConfigError::Floor { floor, most: MAX_NUMBER - 1 });
+        }
         // Random, so that it cannot equal the epoch of any other cluster that these nodes might meet.
         let epoch = (self.inner.backend.entropy().owner().0 as u64 >> 16) | 2;
-        self.inner.backend.first_start(Start::Operator { epoch, floor }).await
+        Ok(self.inner.backend.first_start(Start::Operator { epoch, floor }).await)
     }
 
     /// Waits until everything left in the background is done: releases, late answers. True if all is done within `limit`.
+    ///
+    /// For the end of a program: a guard that is still held is not done.
     pub async fn drain(&self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.inner.backend.drain()).await.is_ok()
     }

@@ -64,7 +64,8 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
             if mutated!(ExtendCreates) && !store.is_locked() {
                 store.set_lock(owner, ttl);
             }
-            if !store.is_signed_by(owner)? && !(mutated!(ExtendAnyKey) && store.is_locked()) {
+            let mine = store.is_signed_by(owner)? || (mutated!(ExtendAnyKey) && store.is_locked());
+            if !mine {
                 return Ok(Reply::NotMine);
             }
             store.extend_lock(ttl);

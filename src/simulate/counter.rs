@@ -39,7 +39,7 @@ pub(super) enum Access {
 /// The counter of one run.
 pub(super) enum Counter {
     InProcess(Arc<Mutex<Cell>>),
-    Redis(Remote),
+    Redis(Box<Remote>),
 }
 
 /// One worker's way to the counter.
@@ -53,7 +53,7 @@ impl Counter {
     pub(super) async fn create(memory: &Memory) -> Result<Self, ExperimentError> {
         match memory {
             Memory::InProcess => Ok(Self::InProcess(Arc::default())),
-            Memory::Redis(url) => Remote::create(url).await.map(Self::Redis),
+            Memory::Redis(url) => Ok(Self::Redis(Box::new(Remote::create(url).await?))),
         }
     }
 

@@ -11,7 +11,6 @@ use super::report::Tally;
 use super::{ExperimentError, RESOURCE, Watch};
 use crate::lock::error::AcquireError;
 use crate::lock::{DistributedLock, LockGuard};
-use crate::proto::FencingToken;
 
 /// How long to wait for the lock before looking whether waiting makes sense.
 const WAIT: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@ use redfence::lock::report::{NodeAnswer, NodeError};
 use redfence::lock::{LostReason, ReleaseOutcome};
 use redfence::proto::FencingToken;
 
+use crate::judge::soak;
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, warm};
 use crate::support::{
     Cluster, Condition, Live, Options, RedisServer, Restart, Stopwatch, eventually, live_tests,
@@ -53,18 +54,13 @@ async fn next_token(locks: &DistributedLock, last: &mut u64) {
     assert_ne!(released.outcome, ReleaseOutcome::NotHeld, "{}", released.report);
 }
 
-/// `REDFENCE_SOAK=1` asks for the long form of a test.
-fn rounds(short: usize, long: usize) -> usize {
-    if std::env::var_os("REDFENCE_SOAK").is_some_and(|value| value == "1") { long } else { short }
-}
-
 async fn p1_tokens_rise_while_a_random_node_of_three_is_frozen() {
     let nodes = Cluster::start(3);
     // The node that was frozen just now still has yesterday's key when the next one freezes: short patience, try again.
     let build = || builder(nodes.urls()).patience(ms(100)).build().expect("a lock");
     let clients = [build(), build()];
     locks(&nodes).acquire(NAME, SOON).await.expect("all nodes are up").release().await;
-    let (mut last, rounds) = (0, rounds(500, 5_000));
+    let (mut last, rounds) = (0, soak(500, 5_000));
     for round in 0..rounds {
         let frozen = &nodes[fastrand::usize(0..3)];
         frozen.stop();
@@ -80,7 +76,7 @@ async fn tokens_rise_while_random_nodes_are_frozen_killed_and_restarted() {
         || builder(nodes.urls()).ttl(Duration::from_secs(10)).patience(ms(500)).build().expect("a lock");
     let clients = [build(), build()];
     warm(&clients[0]).await;
-    let rounds = rounds(500, 10_000);
+    let rounds = soak(500, 10_000);
     let (watch, mut last, mut faults) = (Stopwatch::start(), 0, [0, 0]);
     let mut ill: Option<&RedisServer> = None;
     for round in 0..rounds {

@@ -23,7 +23,7 @@ pub(crate) async fn run(global: &Global, args: InitArgs) -> Result<Exit, Failure
         let names: Vec<_> = nodes.iter().filter_map(|node| addresses.get(node.index()).cloned()).collect();
         names.join(", ")
     };
-    let failure = match locks.init(args.floor).await {
+    let failure = match locks.init(args.floor).await? {
         InitOutcome::Started => {
             let done = Initialised {
                 schema: "redfence.init/1",
