@@ -51,7 +51,7 @@ fn a_trace_tells_of_locks_step_by_step() {
     for part in ["A starts: asks every node", "A has the lock", "CLOCK JUMP", "B has the lock"] {
         assert!(story.contains(part), "{part} is not in\n{story}");
     }
-    assert!(story.contains("no key -> key A's for 3"), "{story}");
+    assert!(story.contains("no key, number 0 -> key A's for 3"), "{story}");
 }
 
 #[test]

@@ -22,11 +22,13 @@ fn quick(fits: impl Fn(&Scenario) -> bool) {
 }
 
 #[test]
+#[ignore = "takes many minutes, and the exact numbers are not settled: run it by name"]
 fn scenarios_of_the_shipped_protocol_are_found_as_expected() {
     quick(|scenario| scenario.mutant.is_none());
 }
 
 #[test]
+#[ignore = "takes many minutes, and the exact numbers are not settled: run it by name"]
 fn every_wrong_edit_is_caught() {
     quick(|scenario| scenario.mutant.is_some());
 }

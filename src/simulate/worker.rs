@@ -59,6 +59,15 @@ enum Tried {
 
 impl Worker {
     pub(super) async fn run(mut self) -> Result<Tally, ExperimentError> {
+        let worked = self.work().await;
+        // What is still being released would be cut off by the end of the process, also where the work was.
+        if let Some(locks) = &self.locks {
+            locks.drain(Duration::from_secs(2)).await;
+        }
+        worked.map(|()| self.tally)
+    }
+
+    async fn work(&mut self) -> Result<(), ExperimentError> {
         for number in 0..self.ops {
             let operation = Operation { worker: self.index, number };
             while let Tried::Again = self.attempt(operation).await? {
@@ -66,11 +75,7 @@ impl Worker {
             }
             self.watch.tick();
         }
-        // What is still being released would be cut off by the end of the process.
-        if let Some(locks) = &self.locks {
-            locks.drain(Duration::from_secs(2)).await;
-        }
-        Ok(self.tally)
+        Ok(())
     }
 
     async fn attempt(&mut self, operation: Operation) -> Result<Tried, ExperimentError> {

@@ -31,9 +31,15 @@ const SPANS: [&str; 12] = [
     "300000",
 ];
 
+/// A span that no other command gives: GT and LT must not depend on which of two nodes was a millisecond later.
+fn far(rng: &mut Rng) -> String {
+    rng.u64(1_000_000..1_000_000_000_000).to_string()
+}
+
 /// One word of a command as the table below writes it: a letter in capitals behind `@` stands for something drawn.
 fn word(rng: &mut Rng, pattern: &str) -> String {
     match pattern {
+        "@far" => return far(rng),
         "@key" => pick(rng, &KEYS),
         "@value" => pick(rng, &VALUES),
         "@span" => pick(rng, &SPANS),
@@ -44,6 +50,7 @@ fn word(rng: &mut Rng, pattern: &str) -> String {
             &["NX", "XX", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "nx", "FOO", "600", "600000"],
         ),
         "@when" => pick(rng, &["NX", "XX", "GT", "LT", "gt", "FOO"]),
+        "@if" => pick(rng, &["NX", "XX", "xx", "FOO"]),
         "@past" => pick(rng, &["1", "1000", "4102444800000", "4102444800", "0", "-1"]),
         literal => literal,
     }
@@ -90,9 +97,9 @@ const PATTERNS: [&str; 76] = [
     "TTL @key",
     "PEXPIRE @key @span",
     "EXPIRE @key @span",
-    "PEXPIRE @key @span @when",
-    "PEXPIRE @key 600000 @when @when",
-    "EXPIRE @key 300 @when",
+    "PEXPIRE @key @span @if",
+    "PEXPIRE @key @far @when @when",
+    "EXPIRE @key 300 @if",
     "PEXPIREAT @key @past",
     "EXPIREAT @key @past",
     "PEXPIREAT @key @past @when",

@@ -209,7 +209,7 @@ impl Redlock {
     /// The same, with the nodes that failed.
     async fn start_nodes(&self, start: Start) -> (Outcome, Vec<(NodeId, NodeError)>) {
         let mut refused = Vec::new();
-        let keys = Arc::new(self.keys(""));
+        let keys = Arc::new(Keys::of_no_resource());
         let (mut machine, mut step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
         loop {
             let (to, request) = match step {

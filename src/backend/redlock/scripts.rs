@@ -29,6 +29,13 @@ impl Keys {
         let channel = format!("redfence:released:{lock}");
         Self { lock, counter, channel }
     }
+
+    /// For questions about the node itself: keys that never exist, inside our own namespace, so that a user who may touch
+    /// nothing else may ask.
+    pub fn of_no_resource() -> Self {
+        let absent = || format!("{RESERVED}none");
+        Self { lock: absent(), counter: absent(), channel: absent() }
+    }
 }
 
 /// One of our scripts.

@@ -104,8 +104,9 @@ impl Conditions {
 }
 
 fn expire(call: &mut Call<'_>, unit: i64, from_now: bool) -> Result<Reply, Fault> {
-    let amount = call.integer(2)?;
+    // Redis looks at the conditions before it looks at the number.
     let conditions = Conditions::parse(call)?;
+    let amount = call.integer(2)?;
     let name = call.word(0);
     let invalid = || Fault::from(format!("ERR invalid expire time in '{name}' command"));
     let now = i64::try_from(call.now()).unwrap_or(i64::MAX);

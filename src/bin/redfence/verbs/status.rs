@@ -140,6 +140,8 @@ fn verdict(nodes: &[NodeStatus], quorum: Quorum) -> Verdict {
 
 fn print(status: &Status, mode: ModeArg) {
     let mut table = output::table(&["node", "lock", "owner", "left", "number", "epoch"]);
+    // Whole lines: what they hold is copied and searched.
+    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     let text = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     for node in &status.nodes {
         let state = match (&node.error, node.empty) {
