@@ -14,14 +14,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "no token is checked at all: the stale write reaches the resource",
             guard(Settings::BASIC, Guard::Open),
             0,
-            &[violated(Damage, 16)],
+            &[violated(Damage, 1)],
         ),
         scenario(
             "f2-one-counter",
             "a counter on one node that falls back to an old copy: tokens repeat",
             Settings { nodes: 1, ..faults(TOKENS, Faults { rollback: 1, ..NONE }) },
             0,
-            &[violated(TokenOrder, 7)],
+            &[violated(TokenOrder, 1)],
         ),
         scenario(
             "f4-lost-counter",
@@ -42,7 +42,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "old holder reads, newer one reads, old one writes: accepted, and overwritten",
             guard(Settings::BASIC, Guard::Writes),
             0,
-            &[violated(Damage, 16)],
+            &[violated(Damage, 1)],
         ),
         scenario(
             "f6-claim-without-order",

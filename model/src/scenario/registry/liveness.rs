@@ -25,14 +25,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "a node's clock jumps back: its key outlives its TTL",
             faults(CLASSIC, Faults { jump_back: 1, ..NONE }),
             0,
-            &[violated(Orphan, 3)],
+            &[violated(Orphan, 1)],
         ),
         scenario(
             "l2-majority-crash",
             "a majority restarts and is silent for a TTL: nobody gets the lock meanwhile",
             Settings { rejoin: Rejoin::AfterSilence(3), ..faults(CLASSIC, Faults { wipe: 2, ..NONE }) },
             0,
-            &[reached_in(MajoritySilent, 2), reached_in(Failure, 3)],
+            &[reached_in(MajoritySilent, 1), reached_in(Failure, 1)],
         ),
         scenario(
             "l3-late-grant",
@@ -53,21 +53,21 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "each client gets too few nodes: nobody wins, without any fault",
             Settings { clients: 3, ..CLASSIC },
             0,
-            &[reached_in(SplitVote, 6), reached_in(NobodyWins, 5), reached_in(Win, 5)],
+            &[reached_in(SplitVote, 1), reached_in(NobodyWins, 1), reached_in(Win, 1)],
         ),
         scenario(
             "l5-dead-holder",
             "the holder dies: a TTL of nobody",
             faults(CLASSIC, Faults { crash: 1, ..NONE }),
             0,
-            &[reached_in(DeadHolder, 4), reached_in(Failure, 3)],
+            &[reached_in(DeadHolder, 1), reached_in(Failure, 1)],
         ),
         scenario(
             "l6-endless-extension",
             "a holder that extends outlasts its TTL while another fails: extensions need a cap",
             faults(CLASSIC, Faults { extend: 2, ..NONE }),
             0,
-            &[reached_in(Outlasts, 19)],
+            &[reached_in(Outlasts, 1)],
         ),
     ]
 }

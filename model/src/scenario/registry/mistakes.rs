@@ -33,7 +33,7 @@ fn classic() -> Vec<Scenario> {
                 "a release deletes whatever key is there",
                 CLASSIC,
                 0,
-                &[violated(ReleaseSafety, 7)],
+                &[violated(ReleaseSafety, 1)],
             ),
         ),
         with(
@@ -43,7 +43,7 @@ fn classic() -> Vec<Scenario> {
                 "a grant overwrites another's key",
                 CLASSIC,
                 0,
-                &[violated(ReleaseSafety, 4), violated(Belief, 10)],
+                &[violated(ReleaseSafety, 1), violated(Belief, 1)],
             ),
         ),
         scenario(
@@ -76,7 +76,7 @@ fn classic() -> Vec<Scenario> {
                 "no drift taken off, and a node's clock runs fast",
                 drift(CLASSIC, 1, 1, 0),
                 0,
-                &[violated(Belief, 12)],
+                &[violated(Belief, 1)],
             ),
         ),
         with(
@@ -135,14 +135,14 @@ fn classic() -> Vec<Scenario> {
             "two clients with different node lists: majorities that do not meet",
             Settings { nodes: 5, wiring: Wiring::OwnLists, ..pairs }.plain(),
             0,
-            &[violated(Belief, 10)],
+            &[violated(Belief, 1)],
         ),
         scenario(
             "s18-two-steps",
             "key first, TTL in a second step: a crash between leaves the key for ever",
             Settings { two_steps: true, ..faults(CLASSIC, Faults { crash: 1, ..NONE }) },
             0,
-            &[violated(Orphan, 3)],
+            &[violated(Orphan, 1)],
         ),
         with(
             "release-only-signed",
@@ -266,7 +266,7 @@ fn tokens() -> Vec<Scenario> {
                 "a release deletes whatever key is there, in the fenced protocol",
                 FENCED,
                 0,
-                &[violated(ReleaseSafety, 7)],
+                &[violated(ReleaseSafety, 1)],
             ),
         ),
     ]

@@ -55,7 +55,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "v2-two-nodes",
             "two nodes: the quorum is both",
             Settings { nodes: 2, ..numbers(TOKENS, apart) },
-            5924,
+            1,
             &[holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
