@@ -2,7 +2,6 @@
 
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
-pub mod invariants;
 #[cfg(feature = "redis")]
 pub mod lock;
 #[cfg(feature = "embedded")]
