@@ -2,6 +2,7 @@
 
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
+pub mod invariants;
 #[cfg(feature = "redis")]
 pub mod lock;
 #[cfg(feature = "embedded")]

@@ -5,7 +5,10 @@
 //! never gone above the number it started from. Two clients at once, or one that dies half-way, do no harm: the epoch is
 //! the same, and the next client completes it.
 
+use core::hash::{Hash, Hasher};
+
 use super::message::{Record, Reply, Request};
+use super::symmetry::ByNode;
 use super::tally::{MAX_NODES, NodeId, NodeSet, Quorum};
 
 /// The epoch that an automatic start gives.
@@ -150,6 +153,21 @@ impl<const MAX: usize> FirstStart<MAX> {
         };
         self.phase = Phase::Done;
         Step::Done(outcome)
+    }
+}
+
+impl<const MAX: usize> ByNode for FirstStart<MAX> {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        (self.start, self.quorum, core::mem::discriminant(&self.phase)).hash(state);
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        let bit = |set: &NodeSet| set.contains(node);
+        match &self.phase {
+            Phase::Looking { seen, silent } => (seen[node.index()], bit(silent)).hash(state),
+            Phase::Starting { asked, silent, .. } => (bit(asked), bit(silent)).hash(state),
+            Phase::Done => {}
+        }
     }
 }
 

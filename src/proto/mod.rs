@@ -20,9 +20,11 @@
 
 pub mod first_start;
 pub mod message;
+pub mod mutant;
 pub mod node;
 pub mod retry;
 pub mod session;
+pub mod symmetry;
 pub mod tally;
 pub mod time;
 pub mod validity;
@@ -31,6 +33,7 @@ mod wording;
 pub use first_start::FirstStart;
 pub use message::{FencingToken, Owner, Reply, Request, Stand};
 pub use session::{Event, Input, Output, Round, Session};
+pub use symmetry::ByNode;
 pub use tally::{NodeId, NodeSet, Quorum, Verdict};
 pub use time::Timestamp;
 pub use validity::{Drift, Ttl};

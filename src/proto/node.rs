@@ -7,6 +7,7 @@
 //! This room never reads a clock: a key's life is counted down, or expired, by whoever owns the store.
 
 use super::message::{MAX_HINT_LEAD, MAX_NUMBER, Owner, Record, Reply, Request, Stand};
+use super::mutant::mutated;
 use super::validity::Ttl;
 
 /// Why a node could not do what was asked. It changed nothing.
@@ -51,7 +52,7 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
     match request {
         Request::Acquire { owner, ttl, hint } => acquire(store, owner, ttl, hint),
         Request::AcquireClassic { owner, ttl } => {
-            if store.is_locked() {
+            if store.is_locked() && !mutated!(SetOverwrites) {
                 store.lock_obstacle()?;
                 return Ok(Reply::Taken { number: 0 });
             }
@@ -60,14 +61,18 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
         }
         Request::Confirm { owner, number } => confirm(store, owner, number),
         Request::Extend { owner, ttl } => {
-            if !store.is_signed_by(owner)? {
+            if mutated!(ExtendCreates) && !store.is_locked() {
+                store.set_lock(owner, ttl);
+            }
+            let mine = store.is_signed_by(owner)? || (mutated!(ExtendAnyKey) && store.is_locked());
+            if !mine {
                 return Ok(Reply::NotMine);
             }
             store.extend_lock(ttl);
             Ok(Reply::Extended)
         }
         Request::Release { owner } => {
-            if !store.is_signed_by(owner)? {
+            if !store.is_signed_by(owner)? && !mutated!(PlainDelete) {
                 return Ok(Reply::NotMine);
             }
             store.delete_lock();
@@ -85,16 +90,23 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
 
 fn acquire<S: Store>(store: &mut S, owner: Owner, ttl: Ttl, hint: u64) -> Result<Reply, Obstacle> {
     let record = store.record()?;
-    let Some(epoch) = record.epoch else {
+    let Some(epoch) = record.epoch.or(mutated!(EmptyVotes).then_some(1)) else {
         return Ok(Reply::Empty);
     };
-    let number = store.counter()?.unwrap_or(record.floor);
-    if store.is_locked() {
+    let counter = store.counter()?.filter(|_| !mutated!(NumberEndsWithKey) || store.is_locked());
+    let number = counter.unwrap_or(record.floor);
+    if store.is_locked() && !mutated!(SetOverwrites) {
         store.lock_obstacle()?;
         return Ok(Reply::Taken { number });
     }
     let mut raised = number.saturating_add(1);
     if hint > raised && hint - raised <= MAX_HINT_LEAD {
+        raised = hint;
+    }
+    if mutated!(GrantDoesNotRaise) || (mutated!(HintNotAbove) && hint == number && hint > 0) {
+        raised = number;
+    }
+    if mutated!(HintAssigned) && hint > 0 {
         raised = hint;
     }
     if raised > MAX_NUMBER {
@@ -107,10 +119,11 @@ fn acquire<S: Store>(store: &mut S, owner: Owner, ttl: Ttl, hint: u64) -> Result
 
 fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, Obstacle> {
     let record = store.record()?;
-    let Some(epoch) = record.epoch else {
+    let Some(epoch) = record.epoch.or(mutated!(EmptyVotes).then_some(1)) else {
         return Ok(Reply::Empty);
     };
-    if !store.is_signed_by(owner)? {
+    let unchecked = mutated!(ConfirmAnyKey) || (mutated!(ConfirmAbsentKey) && !store.is_locked());
+    if !store.is_signed_by(owner)? && !unchecked {
         return Ok(Reply::NotMine);
     }
     let own = store.counter()?.unwrap_or(record.floor);
@@ -118,8 +131,10 @@ fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, 
         return Err(Obstacle::Exhausted);
     }
     // Never lowers; and a number above the one asked for is told as it is: the client compares.
-    let raised = own.max(number);
-    raise(store, record, raised);
+    let raised = if mutated!(ConfirmLowers) { number } else { own.max(number) };
+    if !mutated!(ConfirmDoesNotRaise) {
+        raise(store, record, raised);
+    }
     Ok(Reply::Mine(Stand { number: raised, epoch }))
 }
 

@@ -1,0 +1,273 @@
+//! Wrong edits of the protocol: each must be caught, with its shortest trace.
+
+use super::{FENCED, TOKENS, drift, faults, holds, numbers, reached, reached_in, scenario, violated};
+use crate::scenario::Scenario;
+use crate::world::Property::{
+    AllWin, Belief, Damage, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
+};
+use crate::world::{Faults, Hint, Owners, Settings, Time, Wiring, Work};
+
+const CLASSIC: Settings = Settings::CLASSIC;
+const NONE: Faults = Faults::NONE;
+
+/// Two of the three addresses are one node's.
+const CLASSIC_TWICE: Settings = Settings { wiring: Wiring::OneTwice, ..CLASSIC };
+
+/// With this wrong edit in force.
+fn with(mutant: &'static str, scenario: Scenario) -> Scenario {
+    Scenario { mutant: Some(mutant), ..scenario }
+}
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [classic(), extensions(), tokens()].concat()
+}
+
+fn classic() -> Vec<Scenario> {
+    let late = Faults { loss: 1, ..NONE };
+    let pairs = Settings { work: Work::Nothing, ..CLASSIC };
+    vec![
+        with(
+            "plain-delete",
+            scenario(
+                "s12-plain-delete",
+                "a release deletes whatever key is there",
+                CLASSIC,
+                0,
+                &[violated(ReleaseSafety, 7)],
+            ),
+        ),
+        with(
+            "set-overwrites",
+            scenario(
+                "s12-set-overwrites",
+                "a grant overwrites another's key",
+                CLASSIC,
+                0,
+                &[violated(ReleaseSafety, 4), violated(Belief, 10)],
+            ),
+        ),
+        scenario(
+            "s13-owner-reused",
+            "one owner value for all attempts of a client: a late release frees the next attempt's key",
+            Settings {
+                owners: Owners::PerClient,
+                attempts: 2,
+                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
+                abandon: true,
+                ..faults(pairs, late)
+            },
+            0,
+            &[violated(Belief, 1)],
+        ),
+        with(
+            "validity-from-end",
+            scenario(
+                "s14-validity-from-end",
+                "validity counted from the end of the acquisition",
+                CLASSIC,
+                0,
+                &[violated(Belief, 1)],
+            ),
+        ),
+        with(
+            "no-drift",
+            scenario(
+                "s15-no-margin",
+                "no drift taken off, and a node's clock runs fast",
+                drift(CLASSIC, 1, 1, 0),
+                0,
+                &[violated(Belief, 12)],
+            ),
+        ),
+        with(
+            "no-elapsed-check",
+            scenario(
+                "s15-no-elapsed-check",
+                "whether any validity is left is not looked at",
+                CLASSIC,
+                0,
+                &[violated(Damage, 1)],
+            ),
+        ),
+        with(
+            "fast-path-minority",
+            scenario("s16-minority", "quorum off by one", CLASSIC, 0, &[violated(Belief, 1)]),
+        ),
+        with(
+            "majority-of-answers",
+            scenario(
+                "s16-majority-of-answers",
+                "a majority of the answers instead of all nodes",
+                CLASSIC,
+                0,
+                &[violated(Belief, 1)],
+            ),
+        ),
+        with(
+            "unknown-is-grant",
+            scenario(
+                "s16-unknown-is-grant",
+                "no answer counts as a grant",
+                faults(CLASSIC, late),
+                0,
+                &[violated(Belief, 1)],
+            ),
+        ),
+        with(
+            "fast-path-minority",
+            scenario(
+                "s16-half",
+                "half of an even number of nodes",
+                Settings { nodes: 4, ..pairs },
+                0,
+                &[violated(Belief, 1)],
+            ),
+        ),
+        scenario(
+            "s16-one-node-twice",
+            "two addresses of one node counted as two: its key is refused the second time, so it stays safe",
+            CLASSIC_TWICE.plain(),
+            1,
+            &[holds(Belief), reached(AllWin), reached(NobodyWins)],
+        ),
+        scenario(
+            "s16-two-lists",
+            "two clients with different node lists: majorities that do not meet",
+            Settings { nodes: 5, wiring: Wiring::OwnLists, ..pairs }.plain(),
+            0,
+            &[violated(Belief, 10)],
+        ),
+        scenario(
+            "s18-two-steps",
+            "key first, TTL in a second step: a crash between leaves the key for ever",
+            Settings { two_steps: true, ..faults(CLASSIC, Faults { crash: 1, ..NONE }) },
+            0,
+            &[violated(Orphan, 3)],
+        ),
+        with(
+            "release-only-signed",
+            scenario(
+                "l3-release-only-signed",
+                "a failed attempt releases only where it knows of a key",
+                super::liveness::TIDY,
+                0,
+                &[reached_in(KeyLeftBehind, 1)],
+            ),
+        ),
+    ]
+}
+
+fn extensions() -> Vec<Scenario> {
+    let once =
+        faults(Settings { work: Work::Nothing, ..drift(CLASSIC, 0, 0, 0) }, Faults { extend: 1, ..NONE });
+    let edit = |mutant, name, shows| with(mutant, scenario(name, shows, once, 0, &[violated(Belief, 1)]));
+    vec![
+        edit("extend-minority", "s17-minority", "an extension accepted from a minority"),
+        edit("extend-from-answer", "s17-from-answer", "validity after an extension counted from the answer"),
+        edit("extend-any-key", "s17-any-key", "an extension that does not look at who signed the key"),
+        with(
+            "extend-creates",
+            scenario(
+                "s17-creates",
+                "an extension that creates a missing key",
+                once,
+                0,
+                &[violated(ReleaseSafety, 1)],
+            ),
+        ),
+        scenario(
+            "s17-repaired",
+            "an extension with a quorum, counted from its beginning, that never creates a key",
+            once,
+            1,
+            &[holds(Belief), holds(ReleaseSafety), holds(WakesEnd), reached(AllWin)],
+        ),
+    ]
+}
+
+fn tokens() -> Vec<Scenario> {
+    let late = faults(TOKENS, Faults { loss: 1, ..NONE });
+    let apart = [2, 0, 0, 0, 0];
+    let order = |mutant, name, shows, settings| {
+        with(mutant, scenario(name, shows, settings, 0, &[violated(TokenOrder, 1)]))
+    };
+    let no_hint = Settings { hint: Hint::None, ..TOKENS };
+    vec![
+        order(
+            "no-write-back",
+            "f3-no-write-back",
+            "the largest of a quorum of grants, not written back: tokens repeat",
+            no_hint,
+        ),
+        order(
+            "no-write-back",
+            "f3-no-write-back-behind",
+            "the same from 3,0,0: tokens fall back",
+            numbers(no_hint, [3, 0, 0, 0, 0]),
+        ),
+        order("fast-path-minority", "m-fast-path-minority", "one equal answer too few", no_hint),
+        order("confirm-minority", "m-confirm-minority", "a confirm with one answer too few", no_hint),
+        order(
+            "numbers-may-differ",
+            "m-numbers-may-differ",
+            "numbers that differ by one count as equal",
+            no_hint,
+        ),
+        order("larger-confirms", "m-larger-confirms", "a larger number counts as a confirmation", late),
+        order("grant-does-not-raise", "m-grant-does-not-raise", "a grant does not raise the number", no_hint),
+        order(
+            "hint-assigned",
+            "m-hint-assigned",
+            "a hint is taken even if it is smaller",
+            Settings { hint: Hint::Any(1), ..TOKENS },
+        ),
+        order(
+            "hint-not-above",
+            "m-hint-not-above",
+            "a hint equal to the number counts as a raise",
+            Settings { hint: Hint::Any(1), ..TOKENS },
+        ),
+        order(
+            "confirm-any-key",
+            "m-confirm-any-key",
+            "a confirm does not look at who signed the key",
+            no_hint,
+        ),
+        order(
+            "confirm-absent-key",
+            "m-confirm-absent-key",
+            "a confirm takes an absent key for its own",
+            no_hint,
+        ),
+        order("confirm-lowers", "m-confirm-lowers", "a confirm lowers the number", late),
+        order(
+            "confirm-does-not-raise",
+            "m-confirm-does-not-raise",
+            "a confirm answers but does not raise",
+            no_hint,
+        ),
+        order("number-ends-with-key", "m-number-ends-with-key", "the number ends with the key", no_hint),
+        order(
+            "empty-votes",
+            "m-empty-votes",
+            "an empty node votes",
+            faults(no_hint, Faults { wipe: 1, ..NONE }),
+        ),
+        order(
+            "not-mine-ignored",
+            "m-not-mine-ignored",
+            "\"not mine\" leaves the earlier answer standing",
+            numbers(late, apart),
+        ),
+        with(
+            "plain-delete",
+            scenario(
+                "m-plain-delete-fenced",
+                "a release deletes whatever key is there, in the fenced protocol",
+                FENCED,
+                0,
+                &[violated(ReleaseSafety, 7)],
+            ),
+        ),
+    ]
+}
