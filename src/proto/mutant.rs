@@ -76,8 +76,6 @@ mod switch {
         EpochIgnored "epoch-ignored";
         /// A number above the one asked for counts as a confirmation of it.
         LargerConfirms "larger-confirms";
-        /// "Not mine" leaves the earlier "mine" standing.
-        NotMineIgnored "not-mine-ignored";
         /// Whether any validity is left is not looked at.
         NoElapsedCheck "no-elapsed-check";
         /// Validity is counted from the end of the acquisition.

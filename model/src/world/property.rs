@@ -31,6 +31,8 @@ pub enum Property {
     Orphan,
     /// No older holder writes after a newer one has come.
     LockOrder,
+    /// No lock is announced whose validity is over.
+    HollowWin,
     /// No session wants to be woken again and again for nothing.
     WakesEnd,
     /// Somebody wins.
@@ -73,6 +75,7 @@ impl Property {
             Self::ReleaseSafety => "release-safety".into(),
             Self::Orphan => "orphan".into(),
             Self::LockOrder => "lock-order".into(),
+            Self::HollowWin => "hollow-win".into(),
             Self::WakesEnd => "wakes-end".into(),
             Self::Win => "win".into(),
             Self::AllWin => "all-win".into(),
@@ -98,6 +101,7 @@ impl Property {
             | Self::ReleaseSafety
             | Self::Orphan
             | Self::LockOrder
+            | Self::HollowWin
             | Self::WakesEnd => Kind::Always,
             _ => Kind::Sometimes,
         }
@@ -119,6 +123,7 @@ impl Property {
                 !state.wrongs.orphan && !state.nodes.iter().any(for_ever)
             }
             Self::LockOrder => !state.wrongs.order,
+            Self::HollowWin => !state.wrongs.hollow,
             Self::WakesEnd => !state.wrongs.restless,
             Self::Win => clients.iter().any(|client| client.app == App::Holding),
             Self::AllWin => clients.iter().all(|client| (App::Holding..=App::Over).contains(&client.app)),

@@ -190,6 +190,8 @@ pub struct Wrongs {
     pub orphan: bool,
     /// An older holder wrote after a newer one had come.
     pub order: bool,
+    /// A lock was announced whose validity was over.
+    pub hollow: bool,
     /// A session wanted to be woken again and again, for nothing.
     pub restless: bool,
 }

@@ -187,6 +187,7 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         let issued = self.state.issued;
         let client = &mut self.state.clients[usize::from(id)];
         client.app = App::Holding;
+        self.state.wrongs.hollow |= !client.believes();
         let Some(token) = token else { return };
         client.token = small(token.0);
         let before = (client.before > 0).then(|| FencingToken(u64::from(client.before)));

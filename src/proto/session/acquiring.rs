@@ -55,7 +55,6 @@ impl<const MAX: usize> Acquiring<MAX> {
     pub(super) fn count(&mut self, node: NodeId, reply: Reply) {
         let stand = match reply {
             Reply::Mine(stand) => Some(stand),
-            Reply::NotMine if mutated!(NotMineIgnored) => self.last[node.index()],
             Reply::Unknown if mutated!(UnknownIsGrant) => Some(Stand::CLASSIC),
             _ => None,
         };

@@ -3,7 +3,8 @@
 use super::{FENCED, TOKENS, faults, guard, holds, long, reached, reached_in, scenario, violated};
 use crate::scenario::Scenario;
 use crate::world::Property::{
-    AllWin, Belief, Confirm, Damage, Failure, FenceRefuses, Orphan, ReleaseSafety, TokenOrder, WakesEnd, Win,
+    AllWin, Belief, Confirm, Damage, Failure, FenceRefuses, HollowWin, Orphan, ReleaseSafety, TokenOrder,
+    WakesEnd, Win,
 };
 use crate::world::{Faults, Guard, Rejoin, Settings, Time, UNLIMITED};
 
@@ -13,7 +14,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact3-tokens",
             "tokens are unique and ordered with no clock at all; grants that agree need one round trip",
             Settings { abandon: true, ..TOKENS },
-            206096,
+            206_096,
             &[holds(TokenOrder), reached(AllWin), reached_in(Win, 5), reached(Confirm), reached(Failure)],
         ),
         long(scenario(
@@ -34,7 +35,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact5-fence",
             "a fence on reads and writes: no lost update, whenever keys end and however slow clients are",
             Settings::BASIC,
-            981280,
+            981_280,
             &[
                 holds(Damage),
                 holds(TokenOrder),
@@ -74,13 +75,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact7-classic",
             "classic Redlock with good clocks, check and write in one: exclusion holds",
             Settings::CLASSIC,
-            20510,
+            20_510,
             &[
                 holds(Belief),
                 holds(Damage),
                 holds(ReleaseSafety),
                 holds(Orphan),
                 holds(WakesEnd),
+                holds(HollowWin),
                 reached(AllWin),
                 reached(Failure),
             ],
@@ -89,7 +91,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact7-fenced",
             "the fenced protocol with good clocks: exclusion and token order hold together",
             FENCED,
-            177928,
+            177_928,
             &[
                 holds(Belief),
                 holds(Damage),
@@ -97,6 +99,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 holds(ReleaseSafety),
                 holds(Orphan),
                 holds(WakesEnd),
+                holds(HollowWin),
                 reached(AllWin),
                 reached(Confirm),
             ],

@@ -34,7 +34,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "f4-lost-counter-repaired",
             "the empty node does not vote: tokens hold",
             Settings { abandon: true, ..faults(TOKENS, Faults { wipe: 1, ..NONE }) },
-            767696,
+            767_696,
             &[holds(TokenOrder)],
         ),
         scenario(

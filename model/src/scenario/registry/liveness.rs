@@ -39,13 +39,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "a grant arrives after its release: the key stays for a TTL though nobody wants it",
             faults(TIDY, Faults { loss: 2, ..NONE }),
             0,
-            &[reached_in(KeyLeftBehind, 1)],
+            &[reached_in(KeyLeftBehind, 12)],
         ),
         scenario(
             "l3-late-grant-repaired",
             "with answers late but not lost, no key is left when a session is done",
             TIDY,
-            1,
+            677,
             &[unreached(KeyLeftBehind)],
         ),
         scenario(

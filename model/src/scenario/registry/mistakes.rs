@@ -3,7 +3,7 @@
 use super::{FENCED, TOKENS, drift, faults, holds, numbers, reached, reached_in, scenario, violated};
 use crate::scenario::Scenario;
 use crate::world::Property::{
-    AllWin, Belief, Damage, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
+    AllWin, Belief, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
 };
 use crate::world::{Faults, Hint, Owners, Settings, Time, Wiring, Work};
 
@@ -66,7 +66,7 @@ fn classic() -> Vec<Scenario> {
                 "validity counted from the end of the acquisition",
                 CLASSIC,
                 0,
-                &[violated(Belief, 1)],
+                &[violated(Belief, 13)],
             ),
         ),
         with(
@@ -86,12 +86,12 @@ fn classic() -> Vec<Scenario> {
                 "whether any validity is left is not looked at",
                 CLASSIC,
                 0,
-                &[violated(Damage, 1)],
+                &[violated(HollowWin, 1)],
             ),
         ),
         with(
             "fast-path-minority",
-            scenario("s16-minority", "quorum off by one", CLASSIC, 0, &[violated(Belief, 1)]),
+            scenario("s16-minority", "quorum off by one", CLASSIC, 0, &[violated(Belief, 6)]),
         ),
         with(
             "majority-of-answers",
@@ -100,7 +100,7 @@ fn classic() -> Vec<Scenario> {
                 "a majority of the answers instead of all nodes",
                 CLASSIC,
                 0,
-                &[violated(Belief, 1)],
+                &[violated(Belief, 6)],
             ),
         ),
         with(
@@ -110,7 +110,7 @@ fn classic() -> Vec<Scenario> {
                 "no answer counts as a grant",
                 faults(CLASSIC, late),
                 0,
-                &[violated(Belief, 1)],
+                &[violated(Belief, 9)],
             ),
         ),
         with(
@@ -120,7 +120,7 @@ fn classic() -> Vec<Scenario> {
                 "half of an even number of nodes",
                 Settings { nodes: 4, ..pairs },
                 0,
-                &[violated(Belief, 1)],
+                &[violated(Belief, 10)],
             ),
         ),
         scenario(
@@ -151,7 +151,7 @@ fn classic() -> Vec<Scenario> {
                 "a failed attempt releases only where it knows of a key",
                 super::liveness::TIDY,
                 0,
-                &[reached_in(KeyLeftBehind, 1)],
+                &[reached_in(KeyLeftBehind, 7)],
             ),
         ),
     ]
@@ -160,11 +160,17 @@ fn classic() -> Vec<Scenario> {
 fn extensions() -> Vec<Scenario> {
     let once =
         faults(Settings { work: Work::Nothing, ..drift(CLASSIC, 0, 0, 0) }, Faults { extend: 1, ..NONE });
-    let edit = |mutant, name, shows| with(mutant, scenario(name, shows, once, 0, &[violated(Belief, 1)]));
+    let edit =
+        |mutant, name, shows, steps| with(mutant, scenario(name, shows, once, 0, &[violated(Belief, steps)]));
     vec![
-        edit("extend-minority", "s17-minority", "an extension accepted from a minority"),
-        edit("extend-from-answer", "s17-from-answer", "validity after an extension counted from the answer"),
-        edit("extend-any-key", "s17-any-key", "an extension that does not look at who signed the key"),
+        edit("extend-minority", "s17-minority", "an extension accepted from a minority", 16),
+        edit(
+            "extend-from-answer",
+            "s17-from-answer",
+            "validity after an extension counted from the answer",
+            18,
+        ),
+        edit("extend-any-key", "s17-any-key", "an extension that does not look at who signed the key", 20),
         with(
             "extend-creates",
             scenario(
@@ -172,14 +178,14 @@ fn extensions() -> Vec<Scenario> {
                 "an extension that creates a missing key",
                 once,
                 0,
-                &[violated(ReleaseSafety, 1)],
+                &[violated(ReleaseSafety, 10)],
             ),
         ),
         scenario(
             "s17-repaired",
             "an extension with a quorum, counted from its beginning, that never creates a key",
             once,
-            1,
+            237_257,
             &[holds(Belief), holds(ReleaseSafety), holds(WakesEnd), reached(AllWin)],
         ),
     ]
@@ -187,9 +193,8 @@ fn extensions() -> Vec<Scenario> {
 
 fn tokens() -> Vec<Scenario> {
     let late = faults(TOKENS, Faults { loss: 1, ..NONE });
-    let apart = [2, 0, 0, 0, 0];
-    let order = |mutant, name, shows, settings| {
-        with(mutant, scenario(name, shows, settings, 0, &[violated(TokenOrder, 1)]))
+    let order = |mutant, name, shows, settings, steps| {
+        with(mutant, scenario(name, shows, settings, 0, &[violated(TokenOrder, steps)]))
     };
     let no_hint = Settings { hint: Hint::None, ..TOKENS };
     vec![
@@ -198,66 +203,75 @@ fn tokens() -> Vec<Scenario> {
             "f3-no-write-back",
             "the largest of a quorum of grants, not written back: tokens repeat",
             no_hint,
+            12,
         ),
         order(
             "no-write-back",
             "f3-no-write-back-behind",
             "the same from 3,0,0: tokens fall back",
             numbers(no_hint, [3, 0, 0, 0, 0]),
+            11,
         ),
-        order("fast-path-minority", "m-fast-path-minority", "one equal answer too few", no_hint),
-        order("confirm-minority", "m-confirm-minority", "a confirm with one answer too few", no_hint),
+        order("fast-path-minority", "m-fast-path-minority", "one equal answer too few", no_hint, 6),
+        order("confirm-minority", "m-confirm-minority", "a confirm with one answer too few", no_hint, 13),
         order(
             "numbers-may-differ",
             "m-numbers-may-differ",
             "numbers that differ by one count as equal",
             no_hint,
+            11,
         ),
-        order("larger-confirms", "m-larger-confirms", "a larger number counts as a confirmation", late),
-        order("grant-does-not-raise", "m-grant-does-not-raise", "a grant does not raise the number", no_hint),
+        order("larger-confirms", "m-larger-confirms", "a larger number counts as a confirmation", late, 18),
+        order(
+            "grant-does-not-raise",
+            "m-grant-does-not-raise",
+            "a grant does not raise the number",
+            no_hint,
+            11,
+        ),
         order(
             "hint-assigned",
             "m-hint-assigned",
             "a hint is taken even if it is smaller",
             Settings { hint: Hint::Any(1), ..TOKENS },
+            11,
         ),
         order(
             "hint-not-above",
             "m-hint-not-above",
             "a hint equal to the number counts as a raise",
             Settings { hint: Hint::Any(1), ..TOKENS },
+            11,
         ),
         order(
             "confirm-any-key",
             "m-confirm-any-key",
             "a confirm does not look at who signed the key",
             no_hint,
+            16,
         ),
         order(
             "confirm-absent-key",
             "m-confirm-absent-key",
             "a confirm takes an absent key for its own",
             no_hint,
+            18,
         ),
-        order("confirm-lowers", "m-confirm-lowers", "a confirm lowers the number", late),
+        order("confirm-lowers", "m-confirm-lowers", "a confirm lowers the number", late, 20),
         order(
             "confirm-does-not-raise",
             "m-confirm-does-not-raise",
             "a confirm answers but does not raise",
             no_hint,
+            17,
         ),
-        order("number-ends-with-key", "m-number-ends-with-key", "the number ends with the key", no_hint),
+        order("number-ends-with-key", "m-number-ends-with-key", "the number ends with the key", no_hint, 11),
         order(
             "empty-votes",
             "m-empty-votes",
             "an empty node votes",
             faults(no_hint, Faults { wipe: 1, ..NONE }),
-        ),
-        order(
-            "not-mine-ignored",
-            "m-not-mine-ignored",
-            "\"not mine\" leaves the earlier answer standing",
-            numbers(late, apart),
+            11,
         ),
         with(
             "plain-delete",

@@ -30,7 +30,7 @@ fn clocks() -> Vec<Scenario> {
             "s1-clock-jump-fenced",
             "the fence keeps the data safe, not the exclusion",
             faults(FENCED, jump),
-            678670,
+            678_670,
             &[violated(Belief, 13), holds(Damage), holds(TokenOrder), reached(FenceRefuses)],
         ),
         scenario(
@@ -44,7 +44,7 @@ fn clocks() -> Vec<Scenario> {
             "s2-rate-drift-repaired",
             "a margin of one tick for one tick of error is enough: the bound is tight",
             drift(CLASSIC, 1, 1, 0),
-            43880,
+            43_880,
             &[holds(Belief), holds(Damage), reached(AllWin)],
         ),
         scenario(
@@ -58,7 +58,7 @@ fn clocks() -> Vec<Scenario> {
             "s2-both-drift-repaired",
             "errors of node and client add up, and so must the margin",
             drift(CLASSIC, 2, 1, 1),
-            43880,
+            43_880,
             &[holds(Belief), holds(Damage), reached(Win)],
         ),
         scenario(
@@ -93,14 +93,14 @@ fn data() -> Vec<Scenario> {
             "s3-empty-restart-repaired",
             "delayed restart: silent for a whole TTL, and exclusion holds",
             silent(faults(CLASSIC, wipe), 3),
-            138733,
+            138_733,
             &[holds(Belief), holds(Damage), reached(AllWin)],
         ),
         scenario(
             "s3-empty-restart-fenced",
             "amnesia guard: an empty node does not vote; exclusion and tokens hold without waiting",
             faults(FENCED, wipe),
-            432153,
+            432_153,
             &[holds(Belief), holds(Damage), holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
@@ -114,7 +114,7 @@ fn data() -> Vec<Scenario> {
             "s4-lost-tail-repaired",
             "every write is on disk before its answer (appendfsync always): a restart is harmless",
             faults(CLASSIC, Faults { restart: 1, ..NONE }),
-            64705,
+            64_705,
             &[holds(Belief), holds(Damage), reached(AllWin)],
         ),
         scenario(
@@ -142,7 +142,7 @@ fn data() -> Vec<Scenario> {
             "s5-extension",
             "an extension does not defeat a silence of one TTL: it needs a quorum without the silent node",
             silent(faults(CLASSIC, Faults { wipe: 1, extend: 1, ..NONE }), 3),
-            1123294,
+            1_123_294,
             &[holds(Belief), holds(Damage)],
         ),
         scenario(
@@ -163,7 +163,7 @@ fn data() -> Vec<Scenario> {
             "s7-eviction-fenced",
             "the fence keeps the data safe: the number is a key of its own",
             faults(FENCED, Faults { evict: 1, ..NONE }),
-            678670,
+            678_670,
             &[violated(Belief, 13), holds(Damage), holds(TokenOrder)],
         ),
     ]
@@ -185,7 +185,7 @@ fn clients() -> Vec<Scenario> {
             "s8p-honest-clock",
             "S8': a pause while answers are on their way, but the clock goes on: never two believers",
             guard(faults(CLASSIC, pause), Guard::Open),
-            471022,
+            471_022,
             &[holds(Belief), reached(AllWin)],
         ),
         long(scenario(
@@ -213,7 +213,7 @@ fn clients() -> Vec<Scenario> {
             "s11-delayed-write",
             "a write is delayed in the network past the next holder's read",
             faults(CLASSIC, delay),
-            329462,
+            329_462,
             &[holds(Belief), violated(Damage, 18)],
         ),
         long(scenario(
