@@ -90,6 +90,8 @@ struct Question<Y: System> {
     /// True where the search has found what it looks for.
     target: Predicate<Y>,
     control: Control,
+    /// The search is over: paths are made again from states, and for that every action is needed.
+    over: Arc<AtomicBool>,
 }
 
 impl<Y: System> Model for Question<Y> {
@@ -101,7 +103,7 @@ impl<Y: System> Model for Question<Y> {
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Self::Action>) {
-        if self.control.stop.load(Ordering::Relaxed) {
+        if self.control.stop.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed) {
             return;
         }
         self.control.progress.expanded.fetch_add(1, Ordering::Relaxed);
@@ -129,15 +131,21 @@ pub fn search<Y: System>(
     [&progress.states, &progress.expanded, &progress.depth]
         .iter()
         .for_each(|n| n.store(0, Ordering::Relaxed));
-    let question = Question { system: system.clone(), target: Arc::new(target), control: control.clone() };
+    let over = Arc::new(AtomicBool::new(false));
+    let (system, target, watched) = (system.clone(), Arc::new(target), control.clone());
+    let question = Question { system, target, control: watched, over: over.clone() };
     let builder = question.checker().finish_when(HasDiscoveries::Any);
     match how {
-        Search::Shortest => watch(builder.threads(1).spawn_bfs(), control),
-        Search::Verdict(threads) => watch(builder.threads(threads).spawn_dfs(), control),
+        Search::Shortest => watch(builder.threads(1).spawn_bfs(), control, &over),
+        Search::Verdict(threads) => watch(builder.threads(threads).spawn_dfs(), control, &over),
     }
 }
 
-fn watch<Y: System>(mut checker: impl Checker<Question<Y>>, control: &Control) -> Found<Y> {
+fn watch<Y: System>(
+    mut checker: impl Checker<Question<Y>>,
+    control: &Control,
+    over: &AtomicBool,
+) -> Found<Y> {
     let progress = &control.progress;
     let note = |checker: &dyn Fn() -> (usize, usize)| {
         let (states, depth) = checker();
@@ -155,6 +163,7 @@ fn watch<Y: System>(mut checker: impl Checker<Question<Y>>, control: &Control) -
         }
     }
     note(&|| (checker.unique_state_count(), checker.max_depth()));
+    over.store(true, Ordering::Relaxed);
     let path = checker.discovery("found").map(trace);
     Found {
         cut: path.is_none() && control.stop.load(Ordering::Relaxed),

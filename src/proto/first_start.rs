@@ -33,9 +33,9 @@ pub enum Start {
     },
 }
 
-/// What a first start tells its host.
+/// What a first start, or a re-admission, tells its host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Step {
+pub enum Step<O = Outcome> {
     /// Send this to each of these nodes.
     Send {
         /// The nodes.
@@ -44,7 +44,7 @@ pub enum Step {
         request: Request,
     },
     /// It is over.
-    Done(Outcome),
+    Done(O),
 }
 
 /// How a first start ended.
@@ -242,6 +242,6 @@ mod tests {
         assert!(matches!(run(operator, &mut nodes, &[]), Outcome::InUse { .. }));
         let mut nodes = [NodeState::default(); 3];
         assert_eq!(run(operator, &mut nodes, &[]), Outcome::Started);
-        assert_eq!(nodes[1].record, Record { epoch: Some(33), floor: 5, high: 5 });
+        assert_eq!(nodes[1].record, Record { epoch: Some(33), floor: 5, high: 5, joining: None });
     }
 }

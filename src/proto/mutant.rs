@@ -116,6 +116,16 @@ mod switch {
         ConfirmDoesNotRaise "confirm-does-not-raise";
         /// The number ends with the key.
         NumberEndsWithKey "number-ends-with-key";
+        /// A number below the one asked for counts as a confirmation of it.
+        SmallerConfirms "smaller-confirms";
+        /// Grants that differ are never brought together. Harmless: an attempt only fails more often.
+        NeverConfirms "never-confirms";
+        /// A re-admission is content with the numbers of one node too few.
+        ReadmitMinority "readmit-minority";
+        /// A re-admission reads the numbers of the others but brings nobody into a new epoch.
+        ReadmitKeepsEpoch "readmit-keeps-epoch";
+        /// A re-admission claims nothing: it admits whichever node is empty after the reading.
+        AdmitUnclaimed "admit-unclaimed";
         /// An empty node votes.
         EmptyVotes "empty-votes";
     }

@@ -21,6 +21,8 @@ pub enum Obstacle {
     NotANumber,
     /// The numbers are used up: the next would exceed [`MAX_NUMBER`].
     Exhausted,
+    /// The node is empty, or its epoch is not smaller than the one it was asked to rise to.
+    NotRaised,
 }
 
 /// The three keys of one resource at one node.
@@ -80,11 +82,15 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
         }
         Request::Inspect => store.record().map(Reply::Record),
         Request::Init { epoch, floor } => {
-            if store.record()?.epoch.is_none() {
-                store.set_record(Record { epoch: Some(epoch), floor, high: floor });
+            let record = store.record()?;
+            if record.epoch.is_none() {
+                store.set_record(Record { epoch: Some(epoch), floor, high: floor, ..record });
             }
             store.record().map(Reply::Record)
         }
+        Request::Claim { epoch } => claim(store, epoch),
+        Request::Raise { epoch } => raise_epoch(store, epoch),
+        Request::Admit { epoch, floor } => admit(store, epoch, floor),
     }
 }
 
@@ -138,6 +144,42 @@ fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, 
     Ok(Reply::Mine(Stand { number: raised, epoch }))
 }
 
+fn claim<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
+    let record = store.record()?;
+    if epoch > MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    if record.epoch.is_none() && record.joining.is_none_or(|other| other < epoch) {
+        store.set_record(Record { joining: Some(epoch), ..record });
+    }
+    store.record().map(Reply::Record)
+}
+
+/// A second raise with one epoch is refused: whoever repeats it cannot know whether grants came between.
+fn raise_epoch<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
+    let record = store.record()?;
+    if epoch > MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    let equal = mutated!(ReadmitKeepsEpoch) && record.epoch == Some(epoch);
+    if record.epoch.is_none_or(|own| own >= epoch) && !equal {
+        return Err(Obstacle::NotRaised);
+    }
+    store.set_record(Record { epoch: Some(epoch), ..record });
+    store.record().map(Reply::Record)
+}
+
+fn admit<S: Store>(store: &mut S, epoch: u64, floor: u64) -> Result<Reply, Obstacle> {
+    let record = store.record()?;
+    if epoch > MAX_NUMBER || floor > MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    if record.epoch.is_none() && (record.joining == Some(epoch) || mutated!(AdmitUnclaimed)) {
+        store.set_record(Record { epoch: Some(epoch), floor, high: floor, joining: None });
+    }
+    store.record().map(Reply::Record)
+}
+
 fn raise<S: Store>(store: &mut S, record: Record, number: u64) {
     store.set_counter(number);
     if number > record.high {
@@ -162,7 +204,11 @@ pub struct NodeState {
 impl NodeState {
     /// A node that takes part: `epoch`, and numbers starting from `floor`.
     pub const fn member(epoch: u64, floor: u64) -> Self {
-        Self { record: Record { epoch: Some(epoch), floor, high: floor }, counter: None, lock: None }
+        Self {
+            record: Record { epoch: Some(epoch), floor, high: floor, joining: None },
+            counter: None,
+            lock: None,
+        }
     }
 
     /// Lets the key's life run out by `millis`.
@@ -272,10 +318,36 @@ mod tests {
         assert_eq!(execute(&mut node, acquire), Ok(Reply::Empty));
         assert_eq!(execute(&mut node, Request::Confirm { owner: A, number: 1 }), Ok(Reply::Empty));
         assert_eq!(node, NodeState::default(), "nothing was changed");
-        let taken = Record { epoch: Some(1), floor: 5, high: 5 };
+        let taken = Record { epoch: Some(1), floor: 5, high: 5, joining: None };
         assert_eq!(execute(&mut node, Request::Init { epoch: 1, floor: 5 }), Ok(Reply::Record(taken)));
         assert_eq!(execute(&mut node, Request::Init { epoch: 2, floor: 0 }), Ok(Reply::Record(taken)));
         assert_eq!(execute(&mut node, acquire), mine(6));
+    }
+
+    #[test]
+    fn a_wiped_node_comes_back_in_a_new_epoch_above_every_number() {
+        let record = |epoch, floor, high, joining| Ok(Reply::Record(Record { epoch, floor, high, joining }));
+        let mut intact = NodeState::member(1, 6);
+        let mut wiped = NodeState::default();
+        assert_eq!(execute(&mut wiped, Request::Raise { epoch: 4 }), Err(Obstacle::NotRaised));
+        assert_eq!(execute(&mut wiped, Request::Claim { epoch: 4 }), record(None, 0, 0, Some(4)));
+        assert_eq!(execute(&mut wiped, Request::Claim { epoch: 3 }), record(None, 0, 0, Some(4)));
+        assert_eq!(execute(&mut intact, Request::Claim { epoch: 4 }), record(Some(1), 6, 6, None));
+        assert_eq!(execute(&mut intact, Request::Raise { epoch: 4 }), record(Some(4), 6, 6, None));
+        assert_eq!(execute(&mut intact, Request::Raise { epoch: 4 }), Err(Obstacle::NotRaised));
+        let other = Request::Admit { epoch: 3, floor: 6 };
+        assert_eq!(execute(&mut wiped, other), record(None, 0, 0, Some(4)), "claimed by another run");
+        let admit = Request::Admit { epoch: 4, floor: 6 };
+        assert_eq!(execute(&mut wiped, admit), record(Some(4), 6, 6, None));
+        let acquire = Request::Acquire { owner: A, ttl: ttl(9), hint: 0 };
+        assert_eq!(execute(&mut wiped, acquire), Ok(Reply::Mine(Stand { number: 7, epoch: 4 })));
+        assert_eq!(
+            execute(&mut wiped, admit),
+            record(Some(4), 6, 7, None),
+            "a second time it changes nothing"
+        );
+        let absurd = Request::Claim { epoch: MAX_NUMBER + 1 };
+        assert_eq!(execute(&mut NodeState::default(), absurd), Err(Obstacle::Exhausted));
     }
 
     #[test]

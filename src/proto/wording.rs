@@ -30,7 +30,8 @@ impl fmt::Display for Record {
             Some(epoch) => write!(f, "epoch {epoch}")?,
             None => f.write_str("epoch none")?,
         }
-        write!(f, " floor {} high {}", self.floor, self.high)
+        write!(f, " floor {} high {}", self.floor, self.high)?;
+        self.joining.map_or(Ok(()), |epoch| write!(f, " joining {epoch}"))
     }
 }
 
@@ -46,6 +47,9 @@ impl fmt::Display for Request {
             Self::Release { owner } => write!(f, "release {}", owner.short()),
             Self::Inspect => f.write_str("inspect"),
             Self::Init { epoch, floor } => write!(f, "init epoch {epoch} floor {floor}"),
+            Self::Claim { epoch } => write!(f, "claim epoch {epoch}"),
+            Self::Raise { epoch } => write!(f, "raise epoch {epoch}"),
+            Self::Admit { epoch, floor } => write!(f, "admit epoch {epoch} floor {floor}"),
         }
     }
 }
@@ -74,6 +78,7 @@ impl fmt::Display for Obstacle {
             Self::NoTtl => "the lock key has no TTL",
             Self::NotANumber => "the counter or the node record is not a number",
             Self::Exhausted => "the numbers are used up",
+            Self::NotRaised => "the node is empty, or its epoch is not smaller",
         })
     }
 }

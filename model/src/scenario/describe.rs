@@ -2,7 +2,9 @@
 
 use redfence::proto::session::Mode;
 
-use crate::world::{Economy, Fault, Guard, Hint, Owners, Rejoin, Settings, Time, UNLIMITED, Wiring, Work};
+use crate::world::{
+    Economy, Fault, Guard, Hint, Job, Owners, Rejoin, Settings, Time, UNLIMITED, Wiring, Work,
+};
 
 /// What is assumed, by name.
 pub fn assumptions(settings: &Settings) -> Vec<(&'static str, String)> {
@@ -67,11 +69,19 @@ pub fn assumptions(settings: &Settings) -> Vec<(&'static str, String)> {
     if settings.owners == Owners::PerClient {
         list.push(("owner", "one for each client, for all its attempts".into()));
     }
-    if let Some([one, other]) = settings.starters {
-        list.push((
-            "start",
-            format!("nodes begin empty; two start them automatically, from {one} and {other}"),
-        ));
+    if !settings.operators.is_empty() {
+        let job = |job: &Job| match job {
+            Job::Start { floor } => format!("an automatic start from {floor}"),
+            Job::Init { epoch, floor } => format!("a start into epoch {epoch} from {floor}"),
+            Job::Readmit { draw } => format!("a re-admission that draws {draw}"),
+        };
+        let jobs = settings.operators.iter().map(job).collect::<Vec<_>>().join(", ");
+        let order = match (settings.operators.len(), settings.overlap) {
+            (1, _) => "",
+            (_, true) => "; at the same time",
+            (_, false) => "; one after the other",
+        };
+        list.push(("operators", jobs + order));
     }
     match settings.wiring {
         Wiring::Straight => {}

@@ -187,11 +187,8 @@ fn alone<const N: usize, const C: usize>(
     let shortest = steps.is_some() || property.kind() == Kind::Always;
     let began = now();
     let ends = move |world: &World<N, C>, state: &State<N, C>| stops(property, world, state);
-    // Depth first needs little memory: whether there is a path at all is asked first.
-    let mut found = search(world, Search::Verdict(threads), control, ends);
-    if shortest && found.path.is_some() {
-        found = search(world, Search::Shortest, control, ends);
-    }
+    let how = if shortest { Search::Shortest } else { Search::Verdict(threads) };
+    let found = search(world, how, control, ends);
     outcome.note(&found, began.elapsed());
     let verdict = match (property.kind(), &found.path) {
         (Kind::Always, Some(_)) => Verdict::Violated,

@@ -3,8 +3,8 @@
 use redfence::proto::Session;
 
 use super::link::Slot;
+use super::operator::Operator;
 use super::settings::{Fault, Hint, Settings, Time, Work};
-use super::starter::{Call, Starter};
 use super::state::{App, Client, ETERNAL, Pace, State};
 
 /// One step of the world.
@@ -96,20 +96,24 @@ pub enum Action {
     Stop(u8),
     /// A paused client goes on.
     Resume(u8),
-    /// Somebody begins to start the nodes.
-    StartNodes(u8),
-    /// A starter's request arrives at a node.
-    StarterAsks {
+    /// An operator begins.
+    OperatorBegins(u8),
+    /// An operator's request arrives at a node, and the answer comes back.
+    OperatorAsks {
         /// Whose.
-        starter: u8,
+        operator: u8,
         /// Where.
         node: u8,
     },
-    /// A node's answer arrives at a starter.
-    StarterHears {
+    /// Another resource's number at a node rises.
+    Neighbour(u8),
+    /// An operator dies.
+    OperatorDies(u8),
+    /// A request is sent a second time.
+    Repeat {
         /// Whose.
-        starter: u8,
-        /// From where.
+        client: u8,
+        /// Where.
         node: u8,
     },
     /// A client dies.
@@ -140,8 +144,9 @@ pub(super) fn enabled<const N: usize, const C: usize>(
         }
         client_faults(state, client, id, actions);
     }
-    for (starter, at) in state.starters.iter().zip(0u8..) {
-        starter_steps(starter, at, actions);
+    for (index, id) in ids(state.operators.len()) {
+        let free = settings.overlap || state.operators[..index].iter().all(Operator::is_over);
+        operator_steps(state, &state.operators[index], id, free, actions);
     }
     for (at, id) in ids(N) {
         node_faults(settings, state, at, id, actions);
@@ -237,21 +242,37 @@ fn link_steps<const N: usize, const C: usize>(
     if link.slot != Slot::Idle && runs && left(state, Fault::Loss) {
         actions.push(Action::GiveUp { client, node });
     }
+    if matches!(link.slot, Slot::Answered(..)) && link.stale.is_none() && left(state, Fault::Repeat) {
+        actions.push(Action::Repeat { client, node });
+    }
     if link.stale.is_some() && !silent {
         actions.push(Action::Late { client, node });
     }
 }
 
-fn starter_steps<const N: usize>(starter: &Starter<N>, id: u8, actions: &mut Vec<Action>) {
-    if !starter.has_begun() {
-        actions.push(Action::StartNodes(id));
+fn operator_steps<const N: usize, const C: usize>(
+    state: &State<N, C>,
+    operator: &Operator<N>,
+    id: u8,
+    free: bool,
+    actions: &mut Vec<Action>,
+) {
+    if !operator.has_begun() {
+        // Nobody brings nodes back where none is empty and all have one epoch: the shipped run would end at once.
+        let one = state.nodes[0].epoch;
+        let needed = state.nodes.iter().any(|node| node.epoch == 0 || node.epoch != one);
+        if free && (needed || operator.job().starts()) {
+            actions.push(Action::OperatorBegins(id));
+        }
+        return;
     }
     for (at, node) in ids(N) {
-        match starter.call(at) {
-            Call::Idle => {}
-            Call::Asked(_) => actions.push(Action::StarterAsks { starter: id, node }),
-            Call::Answered(_) => actions.push(Action::StarterHears { starter: id, node }),
+        if operator.call(at).is_some() {
+            actions.push(Action::OperatorAsks { operator: id, node });
         }
+    }
+    if left(state, Fault::OperatorCrash) && !operator.is_over() {
+        actions.push(Action::OperatorDies(id));
     }
 }
 
@@ -312,6 +333,9 @@ fn node_faults<const N: usize, const C: usize>(
     }
     if left(state, Fault::Restart) && state.links.iter().any(|links| links[at].slot != Slot::Idle) {
         actions.push(Action::Restart(id));
+    }
+    if left(state, Fault::Neighbour) && node.epoch > 0 {
+        actions.push(Action::Neighbour(id));
     }
     if left(state, Fault::Wipe) {
         actions.push(Action::Wipe(id));

@@ -84,7 +84,7 @@ impl<const N: usize, const C: usize> State<N, C> {
                     h.write_u64(saved[at].word(&place));
                 }
                 order.iter().for_each(|&index| h.write_u64(cells[index][at]));
-                self.starters.iter().for_each(|starter| starter.hash_node(NodeId::new(at), h));
+                self.operators.iter().for_each(|operator| operator.hash_node(NodeId::new(at), h));
             })
         });
         if sort {
@@ -93,7 +93,7 @@ impl<const N: usize, const C: usize> State<N, C> {
         mix(|h| {
             columns.iter().for_each(|&column| h.write_u64(column));
             order.iter().for_each(|&index| h.write_u64(shared[index]));
-            self.starters.iter().for_each(|starter| starter.hash_shared(h));
+            self.operators.iter().for_each(|operator| operator.hash_shared(h));
             h.write_u64(self.issued);
             // Where claims are the guard, the mark is a client.
             let mark = match self.resource {
@@ -118,6 +118,7 @@ impl Node {
             | u64::from(self.floor) << 16
             | u64::from(self.high) << 24
             | counter << 32
+            | u64::from(self.joining & 127) << 41
             | u64::from(self.left) << 48
             | u64::from(self.silent) << 56
     }

@@ -4,7 +4,7 @@ use redfence::proto::{Request, Session};
 
 use super::action::Action;
 use super::link::{Answer, Ask, Link, Packet, Slot};
-use super::starter::Call;
+use super::operator::Job;
 use super::state::{App, Client, Node, Pace, Signer, State};
 
 /// The client's name.
@@ -91,10 +91,18 @@ pub fn sentence<const N: usize, const C: usize>(
         Action::Pause(client) => simple(client, "PAUSES"),
         Action::Stop(client) => simple(client, "PAUSES, and its clock stops"),
         Action::Resume(client) => simple(client, "goes on"),
-        Action::StartNodes(starter) => format!("starter {starter} asks every node what it is"),
-        Action::StarterAsks { starter, node } => starter_asks(before, after, starter, node),
-        Action::StarterHears { starter, node } => {
-            format!("starter {starter} hears from node {node}{}", starter_then(before, after, starter))
+        Action::OperatorBegins(operator) => {
+            format!("{} asks every node what it is", operator_name(before, operator))
+        }
+        Action::OperatorAsks { operator, node } => {
+            operator_asks(before, after, operator, node) + &operator_then(before, after, operator)
+        }
+        Action::Neighbour(node) => {
+            format!("another resource at node {node} gets number {}", after.nodes[usize::from(node)].high)
+        }
+        Action::OperatorDies(operator) => format!("{} DIES", operator_name(before, operator)),
+        Action::Repeat { client, node } => {
+            format!("{}'s request to node {node} is sent a second time", name(client))
         }
         Action::Die(client) => simple(client, "DIES"),
         Action::SetBack(client) => simple(client, "'s clock is set back by a TTL"),
@@ -102,41 +110,55 @@ pub fn sentence<const N: usize, const C: usize>(
     }
 }
 
-fn starter_asks<const N: usize, const C: usize>(
-    before: &State<N, C>,
-    after: &State<N, C>,
-    starter: u8,
-    node: u8,
-) -> String {
-    let at = usize::from(node);
-    match before.starters[usize::from(starter)].call(at) {
-        Call::Asked(Request::Init { floor, .. }) if before.nodes[at] != after.nodes[at] => {
-            format!("node {node} takes epoch 1 from starter {starter}, numbers from {floor}")
-        }
-        Call::Asked(Request::Init { .. }) => {
-            format!("node {node} has an epoch, starter {starter} changes nothing")
-        }
-        _ if before.nodes[at].epoch == 0 => format!("node {node} tells starter {starter} that it is empty"),
-        _ => format!("node {node} tells starter {starter} what it is"),
+fn operator_name<const N: usize, const C: usize>(state: &State<N, C>, operator: u8) -> String {
+    match state.operators[usize::from(operator)].job() {
+        Job::Start { .. } | Job::Init { .. } => format!("starter {operator}"),
+        Job::Readmit { .. } => format!("healer {operator}"),
     }
 }
 
-/// What a starter makes of what it has heard.
-fn starter_then<const N: usize, const C: usize>(
+fn operator_asks<const N: usize, const C: usize>(
     before: &State<N, C>,
     after: &State<N, C>,
-    starter: u8,
+    operator: u8,
+    node: u8,
 ) -> String {
-    let inits = |state: &State<N, C>| {
-        let asks = |at: &usize| {
-            matches!(state.starters[usize::from(starter)].call(*at), Call::Asked(Request::Init { .. }))
-        };
-        (0..N).filter(asks).map(|at| at.to_string()).collect::<Vec<_>>().join(", ")
-    };
-    match (inits(before), inits(after)) {
-        (old, new) if old.is_empty() && !new.is_empty() => format!("; asks node {new} to take an epoch"),
-        _ => String::new(),
+    let at = usize::from(node);
+    let who = operator_name(before, operator);
+    let changed = before.nodes[at] != after.nodes[at];
+    let Some(request) = before.operators[usize::from(operator)].call(at) else { return String::new() };
+    match (request, changed) {
+        (Request::Init { epoch, floor }, true) => {
+            format!("node {node} takes epoch {epoch} from {who}, numbers from {floor}")
+        }
+        (Request::Init { .. }, false) => format!("node {node} has an epoch, {who} changes nothing"),
+        (Request::Claim { epoch }, true) => format!("{who} claims node {node} for epoch {epoch}"),
+        (Request::Claim { .. }, false) => format!("node {node} is not to be claimed by {who}"),
+        (Request::Raise { epoch }, true) => {
+            format!("node {node} rises to epoch {epoch} for {who}, largest number {}", after.nodes[at].high)
+        }
+        (Request::Raise { .. }, false) => format!("node {node} refuses to rise for {who}"),
+        (Request::Admit { epoch, floor }, true) => {
+            format!("{who} admits node {node} into epoch {epoch}, numbers from {floor}")
+        }
+        (Request::Admit { .. }, false) => format!("node {node} is not admitted by {who}"),
+        _ if before.nodes[at].epoch == 0 => format!("node {node} tells {who} that it is empty"),
+        _ => format!("node {node} tells {who} what it is"),
     }
+}
+
+/// What an operator makes of what it has heard.
+fn operator_then<const N: usize, const C: usize>(
+    before: &State<N, C>,
+    after: &State<N, C>,
+    operator: u8,
+) -> String {
+    let asked = |state: &State<N, C>, at: usize| state.operators[usize::from(operator)].call(at);
+    let fresh = (0..N).filter(|&at| asked(after, at).is_some() && asked(before, at) != asked(after, at));
+    let nodes: Vec<usize> = fresh.collect();
+    let Some(request) = nodes.first().and_then(|&at| asked(after, at)) else { return String::new() };
+    let nodes = nodes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    format!("; asks node {nodes}: {request}")
 }
 
 fn done_at<const N: usize, const C: usize>(

@@ -7,20 +7,20 @@ mod action;
 mod canon;
 mod describe;
 mod link;
+mod operator;
 mod property;
 mod settings;
-mod starter;
 mod state;
 mod step;
 
 pub use action::Action;
 pub use describe::{changes, sentence};
 pub use link::{Answer, Ask, Link, Packet, Slot};
+pub use operator::{Job, Operator};
 pub use property::{Kind, Property};
 pub use settings::{
     Economy, FAULTS, Fault, Faults, Guard, Hint, MAX_NODES, Owners, Rejoin, Settings, Time, Wiring, Work,
 };
-pub use starter::{Call, Starter};
 pub use state::{App, Client, Node, Pace, Resource, Signer, State, Wrongs};
 pub use step::UNLIMITED;
 

@@ -6,6 +6,8 @@ use redfence::proto::retry::Backoff;
 use redfence::proto::session::{Config, Mode};
 use redfence::proto::{Drift, Quorum, Ttl};
 
+use super::operator::Job;
+
 /// The most nodes a world has.
 pub const MAX_NODES: usize = 5;
 
@@ -44,8 +46,10 @@ pub struct Settings {
     pub wiring: Wiring,
     /// A key is set in one step and given its TTL in another.
     pub two_steps: bool,
-    /// Nodes begin empty, and these start them automatically, each from its own number.
-    pub starters: Option<[u8; 2]>,
+    /// Those who start nodes or bring them back. Where one of them starts nodes, all begin empty.
+    pub operators: &'static [Job],
+    /// Operators may work at the same time; else each waits for the one before to end or die.
+    pub overlap: bool,
     /// Which faults may happen, and how often each.
     pub faults: Faults,
     /// Nodes and clients are alike: count states that differ only in their numbering once.
@@ -211,6 +215,12 @@ faults! {
     clock_back ClockBack "client-clock-back";
     /// A holder extends its lock.
     extend Extend "extension";
+    /// A request is sent twice: the second arrives at any later moment.
+    repeat Repeat "repeated-request";
+    /// Another resource on the same node gets a number above all before.
+    neighbour Neighbour "other-resource";
+    /// An operator dies half-way, and its connections are closed.
+    operator_crash OperatorCrash "operator-crash";
 }
 
 impl Settings {
@@ -232,7 +242,8 @@ impl Settings {
         owners: Owners::PerAttempt,
         wiring: Wiring::Straight,
         two_steps: false,
-        starters: None,
+        operators: &[],
+        overlap: false,
         faults: Faults::NONE,
         symmetric: true,
     };

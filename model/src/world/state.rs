@@ -5,8 +5,8 @@ use redfence::proto::node::NodeState;
 use redfence::proto::{Owner, Session, Timestamp};
 
 use super::link::{Link, small};
+use super::operator::Operator;
 use super::settings::{FAULTS, MAX_NODES, Settings, Time, Wiring};
-use super::starter::Starter;
 
 /// Remaining life of a key without a TTL.
 pub(super) const ETERNAL: u8 = u8::MAX;
@@ -20,6 +20,8 @@ pub struct Node {
     pub floor: u8,
     /// Largest number ever set.
     pub high: u8,
+    /// Its claim, 0 for none.
+    pub joining: u8,
     /// The counter.
     pub counter: Option<u8>,
     /// Who signed the lock key: 0 for no key, else see [`Signer`].
@@ -207,8 +209,8 @@ pub struct State<const N: usize, const C: usize> {
     pub clients: [Client<N>; C],
     /// The connection of each client to each node.
     pub links: [[Link; N]; C],
-    /// Those who start nodes.
-    pub starters: Vec<Starter<N>>,
+    /// Those who start nodes or bring them back.
+    pub operators: Vec<Operator<N>>,
     /// The guarded resource.
     pub resource: Resource,
     /// Tokens won, one bit each.
@@ -228,9 +230,9 @@ impl<const N: usize, const C: usize> State<N, C> {
     pub fn new(settings: &Settings) -> Self {
         let node = |index: usize| {
             let number = settings.numbers[index.min(MAX_NODES - 1)];
-            match settings.starters {
-                Some(_) => Node::default(),
-                None => Node { epoch: 1, floor: number, high: number, ..Node::default() },
+            match settings.operators.iter().any(|job| job.starts()) {
+                true => Node::default(),
+                false => Node { epoch: 1, floor: number, high: number, ..Node::default() },
             }
         };
         let nodes = std::array::from_fn(node);
@@ -239,7 +241,7 @@ impl<const N: usize, const C: usize> State<N, C> {
             saved: (settings.faults.rollback > 0).then(|| Box::new(nodes)),
             clients: std::array::from_fn(|_| Client::default()),
             links: [[Link::default(); N]; C],
-            starters: settings.starters.iter().flatten().map(|&floor| Starter::new(floor)).collect(),
+            operators: settings.operators.iter().map(|job| Operator::new(*job)).collect(),
             resource: Resource::default(),
             issued: 0,
             budget: settings.faults.counts(),
@@ -282,6 +284,7 @@ impl Node {
                 epoch: (self.epoch > 0).then_some(number(self.epoch)),
                 floor: number(self.floor),
                 high: number(self.high),
+                joining: (self.joining > 0).then_some(number(self.joining)),
             },
             counter: self.counter.map(number),
             lock: self.signer.is_somebody().then(|| (self.signer.owner(), number(self.left))),
@@ -293,6 +296,7 @@ impl Node {
         self.epoch = reference.record.epoch.map_or(0, small);
         self.floor = small(reference.record.floor);
         self.high = small(reference.record.high);
+        self.joining = reference.record.joining.map_or(0, small);
         self.counter = reference.counter.map(small);
         (self.signer, self.left) = match (reference.lock, time) {
             (None, _) => (Signer::NOBODY, 0),

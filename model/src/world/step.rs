@@ -10,7 +10,6 @@ use redfence::proto::{FencingToken, Input, NodeId, Output, Reply, Round, Session
 use super::action::Action;
 use super::link::{Answer, Packet, Slot, small};
 use super::settings::{Economy, Fault, Guard, Owners, Rejoin, Settings, Time, Work};
-use super::starter::Call;
 use super::state::{App, Client, ETERNAL, Node, Pace, Signer, State};
 
 /// A count that is never used up.
@@ -100,11 +99,18 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
                 self.state.clients[usize::from(client)].pace = Pace::Running;
                 self.wake(client);
             }
-            Action::StartNodes(starter) => self.state.starters[usize::from(starter)].begin(),
-            Action::StarterAsks { starter, node } => self.start_node(starter, node),
-            Action::StarterHears { starter, node } => {
-                self.state.starters[usize::from(starter)].hear(usize::from(node));
+            Action::OperatorBegins(operator) => self.state.operators[usize::from(operator)].begin(),
+            Action::OperatorAsks { operator, node } => self.operate(operator, node),
+            Action::OperatorDies(operator) => {
+                self.spend(Fault::OperatorCrash);
+                self.state.operators[usize::from(operator)].die();
             }
+            Action::Neighbour(node) => {
+                self.spend(Fault::Neighbour);
+                // Resources meet in the node record alone: its largest number, and through it the floor of re-admitted nodes.
+                self.change(node, |node| node.record.high += 1);
+            }
+            Action::Repeat { client, node } => self.repeat(client, node),
             Action::Die(client) => self.die(client),
             Action::SetBack(client) => {
                 self.spend(Fault::ClockBack);
@@ -274,13 +280,13 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         reply
     }
 
-    fn start_node(&mut self, starter: u8, node: u8) {
+    fn operate(&mut self, operator: u8, node: u8) {
         let at = usize::from(node);
-        let Call::Asked(request) = self.state.starters[usize::from(starter)].call(at) else { return };
+        let Some(request) = self.state.operators[usize::from(operator)].call(at) else { return };
         let mut reference = self.state.nodes[at].reference();
         let reply = execute(&mut reference, request).unwrap_or(Reply::Refused);
         self.state.nodes[at].take(&reference, self.settings.time);
-        self.state.starters[usize::from(starter)].answered(at, reply);
+        self.state.operators[usize::from(operator)].hear(at, reply);
     }
 
     fn refuse(&mut self, id: u8, node: u8) {
@@ -317,6 +323,14 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         };
         link.advance();
         self.hear(id, node, packet, Reply::Unknown);
+    }
+
+    fn repeat(&mut self, id: u8, node: u8) {
+        self.spend(Fault::Repeat);
+        let link = &mut self.state.links[usize::from(id)][usize::from(node)];
+        if let Slot::Answered(packet, _) = link.slot {
+            link.stale = Some(packet);
+        }
     }
 
     fn late(&mut self, id: u8, node: u8) {

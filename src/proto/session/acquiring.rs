@@ -86,7 +86,7 @@ impl<const MAX: usize> Acquiring<MAX> {
             return Decision::Lost(reason);
         }
         let largest = self.last.iter().flatten().map(|stand| stand.number).max().unwrap_or(0);
-        if granted >= quorum.needed() && largest > self.sent {
+        if granted >= quorum.needed() && largest > self.sent && !mutated!(NeverConfirms) {
             self.sent = largest;
             return Decision::Confirm(largest);
         }
@@ -119,6 +119,7 @@ impl<const MAX: usize> Acquiring<MAX> {
                 || (mutated!(NumbersMayDiffer) && one.number + 1 == other.number)
                 || (mutated!(EpochIgnored) && one.number == other.number)
                 || (mutated!(LargerConfirms) && one.number == self.sent && one.number < other.number)
+                || (mutated!(SmallerConfirms) && one.number == self.sent && one.number > other.number)
         };
         let votes = |stand: &Stand| self.last.iter().flatten().filter(|other| equal(stand, other)).count();
         self.last.iter().flatten().find(|stand| votes(stand) >= needed).copied()

@@ -5,7 +5,7 @@ use crate::scenario::Scenario;
 use crate::world::Property::{
     AllWin, Belief, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
 };
-use crate::world::{Faults, Hint, Owners, Settings, Time, Wiring, Work};
+use crate::world::{Faults, Hint, Job, Owners, Settings, Time, Wiring, Work};
 
 const CLASSIC: Settings = Settings::CLASSIC;
 const NONE: Faults = Faults::NONE;
@@ -197,6 +197,10 @@ fn tokens() -> Vec<Scenario> {
         with(mutant, scenario(name, shows, settings, 0, &[violated(TokenOrder, steps)]))
     };
     let no_hint = Settings { hint: Hint::None, ..TOKENS };
+    let healed = |wipe| Settings {
+        operators: &[Job::Readmit { draw: 1 }],
+        ..faults(no_hint, Faults { wipe, ..NONE })
+    };
     vec![
         order(
             "no-write-back",
@@ -266,6 +270,48 @@ fn tokens() -> Vec<Scenario> {
             17,
         ),
         order("number-ends-with-key", "m-number-ends-with-key", "the number ends with the key", no_hint, 11),
+        order(
+            "smaller-confirms",
+            "m-smaller-confirms",
+            "an answer to an older, smaller number still counts after the client moved to a larger one",
+            no_hint,
+            1,
+        ),
+        order(
+            "epoch-ignored",
+            "m-epoch-ignored",
+            "stands of different epochs count as equal while a wiped node is brought back",
+            healed(1),
+            1,
+        ),
+        order(
+            "epoch-ignored",
+            "m-epoch-ignored-in-confirm",
+            "the same from 2,0,0, in the confirm round",
+            numbers(healed(1), [2, 0, 0, 0, 0]),
+            1,
+        ),
+        order(
+            "readmit-minority",
+            "m-readmit-minority",
+            "a re-admission is content with the numbers of one intact node",
+            healed(1),
+            1,
+        ),
+        order(
+            "readmit-keeps-epoch",
+            "m-readmit-keeps-epoch",
+            "a re-admission reads the others' numbers but begins no new epoch",
+            healed(1),
+            1,
+        ),
+        order(
+            "admit-unclaimed",
+            "m-admit-unclaimed",
+            "a re-admission claims nothing and admits whichever node is empty after the reading",
+            healed(2),
+            1,
+        ),
         order(
             "empty-votes",
             "m-empty-votes",

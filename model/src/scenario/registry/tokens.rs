@@ -2,110 +2,192 @@
 
 use super::{TOKENS, faults, holds, long, numbers, reached, scenario, violated};
 use crate::scenario::Scenario;
-use crate::world::Property::{AllWin, Confirm, TokenOrder};
-use crate::world::{Faults, Hint, Rejoin, Settings, UNLIMITED};
+use crate::world::Property::{AllWin, Confirm, TokenOrder, Win};
+use crate::world::{Faults, Hint, Job, Rejoin, Settings, UNLIMITED};
 
 const NONE: Faults = Faults::NONE;
+const APART: [u8; 5] = [2, 0, 0, 0, 0];
+const STEPS: [u8; 5] = [3, 1, 0, 0, 0];
+const NO_HINT: Settings = Settings { hint: Hint::None, ..TOKENS };
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    let apart = [2, 0, 0, 0, 0];
-    let steps = [3, 1, 0, 0, 0];
-    let no_hint = Settings { hint: Hint::None, ..TOKENS };
-    let again = Settings { attempts: 2, abandon: true, release: true, ..TOKENS };
-    let wipe = Faults { wipe: 1, ..NONE };
-    let five = Settings { nodes: 5, ..TOKENS };
+    [numbers_and_nodes(), hints_and_repeats(), lost_data(), starts(), readmissions()].concat()
+}
+
+fn numbers_and_nodes() -> Vec<Scenario> {
+    let three = Settings { clients: 3, ..NO_HINT };
+    let five = Settings { nodes: 5, ..NO_HINT };
+    let again = Settings { attempts: 2, ..NO_HINT };
+    let safe = |name, shows, settings| {
+        scenario(name, shows, settings, 1, &[holds(TokenOrder), reached(AllWin), reached(Confirm)])
+    };
     vec![
-        scenario(
+        safe(
             "v2-numbers-apart",
             "numbers start apart: one confirm round brings them together",
-            numbers(TOKENS, apart),
-            1,
-            &[holds(TokenOrder), reached(AllWin), reached(Confirm)],
+            numbers(TOKENS, APART),
         ),
-        scenario(
-            "v2-numbers-all-apart",
-            "the same from 3,1,0",
-            numbers(TOKENS, steps),
-            1,
-            &[holds(TokenOrder), reached(AllWin), reached(Confirm)],
-        ),
-        long(scenario(
-            "v2-two-attempts",
-            "two clients, two attempts each, to the end",
-            Settings { hint: Hint::None, ..again },
-            1,
-            &[holds(TokenOrder), reached(AllWin)],
-        )),
-        long(scenario(
-            "v2-three-clients",
-            "three clients",
-            Settings { clients: 3, ..no_hint },
-            1,
-            &[holds(TokenOrder), reached(AllWin)],
-        )),
-        long(scenario("v2-five-nodes", "five nodes", five, 1, &[holds(TokenOrder), reached(AllWin)])),
-        scenario(
+        safe("v2-numbers-all-apart", "the same from 3,1,0", numbers(TOKENS, STEPS)),
+        long(safe("v2-three-clients", "three clients", three)),
+        long(safe("v2-three-clients-apart", "three clients from 2,0,0", numbers(three, APART))),
+        long(safe("v2-three-clients-all-apart", "three clients from 3,1,0", numbers(three, STEPS))),
+        long(safe("v2-two-attempts", "two clients, two attempts each, to the end", again)),
+        long(safe("v2-two-attempts-apart", "the same from 2,0,0", numbers(again, APART))),
+        long(safe("v2-five-nodes", "five nodes", five)),
+        long(safe("v2-five-nodes-apart", "five nodes from 2,0,0,0,0", numbers(five, APART))),
+        long(safe("v2-five-nodes-all-apart", "five nodes from 3,1,0,0,0", numbers(five, STEPS))),
+        safe(
             "v2-four-nodes",
             "an even number of nodes: the quorum is three of four",
-            Settings { nodes: 4, ..TOKENS },
-            1,
-            &[holds(TokenOrder), reached(AllWin)],
+            Settings { nodes: 4, ..NO_HINT },
         ),
-        scenario(
+        safe(
             "v2-two-nodes",
             "two nodes: the quorum is both",
-            Settings { nodes: 2, abandon: true, ..numbers(TOKENS, apart) },
-            5924,
-            &[holds(TokenOrder), reached(AllWin)],
+            Settings { nodes: 2, abandon: true, ..numbers(TOKENS, APART) },
         ),
+    ]
+}
+
+fn hints_and_repeats() -> Vec<Scenario> {
+    vec![
         scenario(
             "v3-any-hint",
             "hints are advice: any value is safe",
-            Settings { hint: Hint::Any(3), ..numbers(TOKENS, apart) },
+            Settings { hint: Hint::Any(3), ..numbers(TOKENS, APART) },
             1,
             &[holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
+            "v2-repeated-request",
+            "a grant or a confirm that is sent twice and done twice, at any later moment",
+            faults(NO_HINT, Faults { repeat: 1, ..NONE }),
+            1,
+            &[holds(TokenOrder), reached(AllWin)],
+        ),
+        long(scenario(
+            "v2-repeated-requests-apart",
+            "two of them, numbers apart",
+            faults(numbers(NO_HINT, APART), Faults { repeat: 2, ..NONE }),
+            1,
+            &[holds(TokenOrder), reached(AllWin)],
+        )),
+        long(scenario(
+            "v2-lossy-numbers-apart",
+            "any number of losses and late arrivals, numbers apart",
+            faults(numbers(NO_HINT, APART), Faults { loss: UNLIMITED, ..NONE }),
+            1,
+            &[holds(TokenOrder), reached(AllWin)],
+        )),
+    ]
+}
+
+fn lost_data() -> Vec<Scenario> {
+    let wipe = Faults { wipe: 1, ..NONE };
+    vec![
+        scenario(
             "v4a-wiped-node-votes",
             "a wiped node votes as if new, from 2,0,0",
-            Settings { rejoin: Rejoin::AsIfNew, ..faults(numbers(TOKENS, apart), wipe) },
+            Settings { rejoin: Rejoin::AsIfNew, ..faults(numbers(NO_HINT, APART), wipe) },
             0,
             &[violated(TokenOrder, 13)],
         ),
         scenario(
             "v4b-empty-node-never-votes",
-            "a wiped node stays empty; two wipes",
-            faults(TOKENS, Faults { wipe: 2, ..NONE }),
+            "a wiped node stays empty",
+            faults(NO_HINT, wipe),
+            1,
+            &[holds(TokenOrder), reached(AllWin)],
+        ),
+        scenario(
+            "v4b-two-empty-nodes",
+            "the same with two wipes",
+            faults(NO_HINT, Faults { wipe: 2, ..NONE }),
             1,
             &[holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
             "v6-lost-tail",
             "a node loses its last writes but keeps its epoch: unsafe, and nobody can see it",
-            faults(TOKENS, Faults { rollback: 1, ..NONE }),
+            faults(NO_HINT, Faults { rollback: 1, ..NONE }),
             0,
             &[violated(TokenOrder, 11)],
         ),
+    ]
+}
+
+fn starts() -> Vec<Scenario> {
+    let with = |operators| Settings { operators, overlap: true, ..NO_HINT };
+    vec![
         scenario(
             "v5a-automatic-start",
-            "two start fresh nodes at once, from different numbers, while clients ask already",
-            Settings { starters: Some([0, 2]), abandon: false, hint: Hint::None, ..TOKENS },
+            "two start fresh nodes at once, from different numbers, while a client asks already",
+            Settings { clients: 1, ..with(&[Job::Start { floor: 0 }, Job::Start { floor: 2 }]) },
+            1,
+            &[holds(TokenOrder), reached(Win)],
+        ),
+        long(scenario(
+            "v5a-automatic-start-two-clients",
+            "one starts fresh nodes, may die half-way, and two clients ask already",
+            faults(with(&[Job::Start { floor: 1 }]), Faults { operator_crash: 1, ..NONE }),
             1,
             &[holds(TokenOrder), reached(AllWin)],
-        ),
+        )),
         scenario(
             "v5a-automatic-start-late",
             "a start decided on before a grant arrives at a node that was wiped after it: a token repeats",
-            Settings { starters: Some([0, 0]), abandon: false, hint: Hint::None, ..faults(TOKENS, wipe) },
+            faults(with(&[Job::Start { floor: 0 }, Job::Start { floor: 0 }]), Faults { wipe: 1, ..NONE }),
             0,
             &[violated(TokenOrder, 1)],
         ),
         long(scenario(
-            "v2-lossy-numbers-apart",
-            "any number of losses and late arrivals, numbers apart",
-            faults(numbers(TOKENS, apart), Faults { loss: UNLIMITED, ..NONE }),
+            "v5-two-inits",
+            "two operators start the nodes at the same time into different epochs",
+            with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }]),
             1,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(Win)],
+        )),
+    ]
+}
+
+fn readmissions() -> Vec<Scenario> {
+    let one: &'static [Job] = &[Job::Readmit { draw: 1 }];
+    let rising: &'static [Job] = &[Job::Readmit { draw: 1 }, Job::Readmit { draw: 2 }];
+    let falling: &'static [Job] = &[Job::Readmit { draw: 2 }, Job::Readmit { draw: 1 }];
+    let healed = |operators, wipe| Settings { operators, ..faults(NO_HINT, Faults { wipe, ..NONE }) };
+    let dying =
+        |operators| Settings { operators, ..faults(NO_HINT, Faults { wipe: 2, operator_crash: 1, ..NONE }) };
+    let safe =
+        |name, shows, settings| scenario(name, shows, settings, 1, &[holds(TokenOrder), reached(AllWin)]);
+    vec![
+        long(safe(
+            "v4c-readmission",
+            "a wiped node is brought back into a new epoch, above every number",
+            healed(one, 1),
+        )),
+        long(safe("v4c-readmission-apart", "the same from 2,0,0", numbers(healed(one, 1), APART))),
+        long(safe(
+            "v4c-readmission-other-resource",
+            "the same while another resource's numbers rise: resources meet in the node record alone",
+            Settings { faults: Faults { wipe: 1, neighbour: 1, ..NONE }, ..healed(one, 1) },
+        )),
+        long(safe("v4c-two-readmissions", "two wipes; the first run may die half-way", dying(rising))),
+        long(safe(
+            "v4c-two-readmissions-falling",
+            "the same, the second run draws the smaller number",
+            dying(falling),
+        )),
+        long(safe(
+            "v4c-overlapping-readmissions",
+            "two runs at the same time on three nodes: within these bounds no harm",
+            Settings { overlap: true, ..healed(rising, 2) },
+        )),
+        long(scenario(
+            "v4c-one-epoch-number",
+            "two runs at the same time that draw one number",
+            Settings { overlap: true, ..healed(&[Job::Readmit { draw: 1 }, Job::Readmit { draw: 1 }], 2) },
+            0,
+            &[violated(TokenOrder, 1)],
         )),
     ]
 }
