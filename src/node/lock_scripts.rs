@@ -58,7 +58,7 @@ pub(crate) fn run(
             Some(Resource::new(&mut state.space, lock, counter, record)?.inspect())
         }
         (Script::Init, [record], [epoch, floor]) => {
-            let request = Request::Init { epoch: stored(epoch)?, floor: stored(floor)? };
+            let request = Request::Init { epoch: stored(epoch)?, floor: whole(floor)? };
             Some(Resource::record_only(&mut state.space, record).answer(request))
         }
         _ => None,
@@ -292,6 +292,16 @@ mod tests {
             [Reply::bulk(OWNER), Reply::Int(200), Reply::Int(8), Reply::Int(1), Reply::Int(5), Reply::Int(8)];
         check(Script::Inspect, &all, &[], Reply::Array(held.into()));
         check(Script::Release, &all[..1], &[OWNER, &keys.channel], Reply::Int(1));
+    }
+
+    #[test]
+    fn a_floor_that_leaves_no_tokens_starts_nothing() {
+        let mut state = state();
+        for floor in ["9007199254740991", "9007199254740993", "18446744073709551615"] {
+            let answer = ask(&mut state, Script::Init, &[NODE_RECORD], &["1", floor]);
+            assert_eq!(answer, Some(Err(Fault::new("EXHAUSTED the numbers end at 2^53 - 1"))), "{floor}");
+        }
+        assert_eq!(state.space.hash(NODE_RECORD.as_bytes()), Ok(None));
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
         Request::Inspect => store.record().map(Reply::Record),
         Request::Init { epoch, floor } => {
             if store.record()?.epoch.is_none() {
+                if floor >= MAX_NUMBER {
+                    return Err(Obstacle::Exhausted);
+                }
                 store.set_record(Record { epoch: Some(epoch), floor, high: floor });
             }
             store.record().map(Reply::Record)
@@ -287,5 +290,10 @@ mod tests {
         assert_eq!(node, before, "an error changes nothing");
         let mut absurd = NodeState::member(1, u64::MAX);
         assert_eq!(execute(&mut absurd, acquire), Err(Obstacle::Exhausted));
+        for floor in [MAX_NUMBER, MAX_NUMBER + 1, u64::MAX] {
+            let mut empty = NodeState::default();
+            assert_eq!(execute(&mut empty, Request::Init { epoch: 1, floor }), Err(Obstacle::Exhausted));
+            assert_eq!(empty, NodeState::default(), "a floor that leaves no tokens starts nothing");
+        }
     }
 }

@@ -128,7 +128,7 @@ fn draw_step(rng: &mut Rng) -> Step {
         9..11 => Request::Extend { owner, ttl },
         11..14 => Request::Release { owner },
         14..16 => Request::Inspect,
-        16 => Request::Init { epoch: rng.u64(1..4), floor: number.min(MAX_NUMBER) },
+        16 => Request::Init { epoch: rng.u64(1..4), floor: number },
         17 => return Step::ForgetScripts,
         18 | 19 => return Step::Expire,
         _ => return if rng.u8(0..6) == 0 { Step::Wipe } else { Step::Expire },
