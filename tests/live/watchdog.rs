@@ -77,6 +77,7 @@ async fn b32_a_round_whose_answers_are_all_swallowed_costs_no_lease() {
     site.all(Proxy::drop_replies);
     site.all(Proxy::forget);
     eventually(SOON, || site.proxies.iter().all(|proxy| extends(proxy) > 0)).await;
+    tokio::time::sleep(ms(50)).await;
     let (watch, swallowed) = (Stopwatch::start(), guard.valid_until());
     site.all(Proxy::pass);
     eventually(ttl, || guard.valid_until() > swallowed).await;

@@ -246,7 +246,7 @@ fn read(request: &Request, value: &Value) -> Option<Answer> {
 fn record_answer(record: Record) -> (Reply, NodeAnswer) {
     let answer = match record.epoch {
         None => NodeAnswer::Empty,
-        Some(_) => NodeAnswer::Granted { number: record.high },
+        Some(_) => NodeAnswer::Ready,
     };
     (Reply::Record(record), answer)
 }
