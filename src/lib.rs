@@ -1,5 +1,10 @@
 //! A distributed lock on a quorum of independent Redis nodes, with fencing tokens minted by that same quorum.
 
+// The program in the README compiles.
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
 pub mod invariants;

@@ -123,7 +123,7 @@ pub enum ConfigError {
 #[non_exhaustive]
 pub enum AcquireError {
     /// Somebody else holds it. Wait, or do without.
-    #[error("{resource:?} is held by another (waited {waited:?}, {attempts} attempts) [{report}]")]
+    #[error("{resource:?} is held by another (waited {waited:.1?}, {attempts} attempts) [{report}]")]
     Contended {
         /// The resource.
         resource: String,
@@ -136,7 +136,7 @@ pub enum AcquireError {
     },
     /// Too many nodes are down, silent or empty. Page someone.
     #[error(
-        "no quorum for {resource:?}: {needed} of {nodes} nodes are needed (waited {waited:?}, {attempts} attempts) [{report}]"
+        "no quorum for {resource:?}: {needed} of {nodes} nodes are needed (waited {waited:.1?}, {attempts} attempts) [{report}]"
     )]
     NoQuorum {
         /// The resource.
@@ -154,7 +154,7 @@ pub enum AcquireError {
     },
     /// The nodes were too slow for the TTL. Raise the TTL, or look at the nodes.
     #[error(
-        "too slow for {resource:?}: ttl {ttl:?} - elapsed {elapsed:?} - drift {drift:?} leaves no validity [{report}]"
+        "too slow for {resource:?}: ttl {ttl:?} - elapsed {elapsed:.1?} - drift {drift:?} leaves no validity [{report}]"
     )]
     ValidityExhausted {
         /// The resource.

@@ -115,7 +115,9 @@ impl LockBuilder {
 
     /// How long one attempt, one extension or one release waits for nodes at most. Default 500 ms.
     ///
-    /// The slowest node is never waited for; this bounds the wait when too few answer at all.
+    /// The slowest node is never waited for; this bounds the wait when too few answer at all. A node that has answered
+    /// nothing for twice as long, and for at least a second, gets a new connection; what that means for automatic
+    /// extension is said in numbers at [`extend_every`](Self::extend_every).
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -141,7 +143,12 @@ impl LockBuilder {
         self
     }
 
-    /// Where extension is automatic: the time from one extension to the next. Default: a third of the TTL.
+    /// Where extension is automatic: the time from one extension to the next. Default: a third of the validity.
+    ///
+    /// An extension that every node answers with silence costs time: a node that has swallowed one gets the next after
+    /// max(2 x patience, 1 s), when its connection is taken for dead, and the next is sent patience + a quarter of
+    /// `every` later. The lease outlives one such round if `every` + the larger of both is less than the validity: with
+    /// a patience of 500 ms and the default, for TTLs above 1.6 s; with a patience of 5 s, above 16 s.
     pub fn extend_every(mut self, every: Duration) -> Self {
         self.extend_every = Some(every);
         self

@@ -66,6 +66,8 @@ pub enum NodeAnswer {
     },
     /// The key is not ours (any more).
     NotMine,
+    /// The node has its epoch.
+    Ready,
     /// The node is empty: fresh, or it lost its data. It does not vote.
     Empty,
     /// The key lives on.
@@ -85,6 +87,7 @@ impl fmt::Display for NodeAnswer {
             Self::Taken { remaining: None } => f.write_str("held by another"),
             Self::Taken { remaining: Some(left) } => write!(f, "held by another for {}ms", left.as_millis()),
             Self::NotMine => f.write_str("not ours"),
+            Self::Ready => f.write_str("ready"),
             Self::Empty => f.write_str("empty: fresh, or it lost its data; see `redfence init`"),
             Self::Extended => f.write_str("extended"),
             Self::Released => f.write_str("released"),

@@ -3,7 +3,8 @@
 //! A newcomer's fresh nodes must just work, and a node that lost its data must not slip in by the same door. So the automatic
 //! start acts only if *all* nodes answer and none has ever granted anything: each is empty, or has the first epoch and has
 //! never gone above the number it started from. Two clients at once, or one that dies half-way, do no harm: the epoch is
-//! the same, and the next client completes it.
+//! the same, and the next client completes it. For that its host looks before it attempts: an attempt raises the numbers of
+//! those that have begun, and they would look used.
 
 use core::hash::{Hash, Hasher};
 

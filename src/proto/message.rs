@@ -169,6 +169,21 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether it is about the node itself and no resource.
+    pub const fn is_about_the_node(self) -> bool {
+        match self {
+            Self::Init { .. } | Self::Claim { .. } | Self::Raise { .. } | Self::Admit { .. } => true,
+            Self::Acquire { .. }
+            | Self::AcquireClassic { .. }
+            | Self::Confirm { .. }
+            | Self::Extend { .. }
+            | Self::Release { .. }
+            | Self::Inspect => false,
+        }
+    }
+}
+
 /// What one node answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reply {

@@ -27,10 +27,14 @@ pub enum Obstacle {
 
 /// The three keys of one resource at one node.
 pub trait Store {
-    /// The node record.
+    /// The node record; of an empty node nothing but its emptiness need be read, and the claim never.
     fn record(&self) -> Result<Record, Obstacle>;
-    /// Writes the node record.
+    /// Writes the node record, without the claim.
     fn set_record(&mut self, record: Record);
+    /// An empty node's claim.
+    fn joining(&self) -> Result<Option<u64>, Obstacle>;
+    /// Writes or removes the claim.
+    fn set_joining(&mut self, joining: Option<u64>);
     /// The counter of the resource, if it exists.
     fn counter(&self) -> Result<Option<u64>, Obstacle>;
     /// Writes the counter.
@@ -80,10 +84,13 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
             store.delete_lock();
             Ok(Reply::Released)
         }
-        Request::Inspect => store.record().map(Reply::Record),
+        Request::Inspect => told(store).map(Reply::Record),
         Request::Init { epoch, floor } => {
             let record = store.record()?;
             if record.epoch.is_none() {
+                if floor >= MAX_NUMBER {
+                    return Err(Obstacle::Exhausted);
+                }
                 store.set_record(Record { epoch: Some(epoch), floor, high: floor, ..record });
             }
             store.record().map(Reply::Record)
@@ -144,20 +151,25 @@ fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, 
     Ok(Reply::Mine(Stand { number: raised, epoch }))
 }
 
+/// The node record with its claim.
+fn told<S: Store>(store: &S) -> Result<Record, Obstacle> {
+    Ok(Record { joining: store.joining()?, ..store.record()? })
+}
+
 fn claim<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
-    let record = store.record()?;
+    let record = told(store)?;
     if epoch > MAX_NUMBER {
         return Err(Obstacle::Exhausted);
     }
     if record.epoch.is_none() && record.joining.is_none_or(|other| other < epoch) {
-        store.set_record(Record { joining: Some(epoch), ..record });
+        store.set_joining(Some(epoch));
     }
-    store.record().map(Reply::Record)
+    told(store).map(Reply::Record)
 }
 
 /// A second raise with one epoch is refused: whoever repeats it cannot know whether grants came between.
 fn raise_epoch<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
-    let record = store.record()?;
+    let record = told(store)?;
     if epoch > MAX_NUMBER {
         return Err(Obstacle::Exhausted);
     }
@@ -166,18 +178,19 @@ fn raise_epoch<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
         return Err(Obstacle::NotRaised);
     }
     store.set_record(Record { epoch: Some(epoch), ..record });
-    store.record().map(Reply::Record)
+    told(store).map(Reply::Record)
 }
 
 fn admit<S: Store>(store: &mut S, epoch: u64, floor: u64) -> Result<Reply, Obstacle> {
-    let record = store.record()?;
-    if epoch > MAX_NUMBER || floor > MAX_NUMBER {
+    let record = told(store)?;
+    if epoch > MAX_NUMBER || floor >= MAX_NUMBER {
         return Err(Obstacle::Exhausted);
     }
     if record.epoch.is_none() && (record.joining == Some(epoch) || mutated!(AdmitUnclaimed)) {
-        store.set_record(Record { epoch: Some(epoch), floor, high: floor, joining: None });
+        store.set_record(Record { epoch: Some(epoch), floor, high: floor, ..record });
+        store.set_joining(None);
     }
-    store.record().map(Reply::Record)
+    told(store).map(Reply::Record)
 }
 
 fn raise<S: Store>(store: &mut S, record: Record, number: u64) {
@@ -235,7 +248,15 @@ impl Store for NodeState {
     }
 
     fn set_record(&mut self, record: Record) {
-        self.record = record;
+        self.record = Record { joining: self.record.joining, ..record };
+    }
+
+    fn joining(&self) -> Result<Option<u64>, Obstacle> {
+        Ok(self.record.joining)
+    }
+
+    fn set_joining(&mut self, joining: Option<u64>) {
+        self.record.joining = joining;
     }
 
     fn counter(&self) -> Result<Option<u64>, Obstacle> {
@@ -374,5 +395,10 @@ mod tests {
         assert_eq!(node, before, "an error changes nothing");
         let mut absurd = NodeState::member(1, u64::MAX);
         assert_eq!(execute(&mut absurd, acquire), Err(Obstacle::Exhausted));
+        for floor in [MAX_NUMBER, MAX_NUMBER + 1, u64::MAX] {
+            let mut empty = NodeState::default();
+            assert_eq!(execute(&mut empty, Request::Init { epoch: 1, floor }), Err(Obstacle::Exhausted));
+            assert_eq!(empty, NodeState::default(), "a floor that leaves no tokens starts nothing");
+        }
     }
 }

@@ -74,6 +74,8 @@ impl Worker {
                 self.tally.retries += 1;
             }
             self.watch.tick();
+            // Who goes on at once only ever sees its own last write: nobody would build on what another has done.
+            self.think().await;
         }
         Ok(())
     }
@@ -149,7 +151,7 @@ impl Worker {
         Tried::Again
     }
 
-    /// The work between reading and writing: the others have their turn.
+    /// The work between two accesses: the others have their turn.
     async fn think(&mut self) {
         for _ in 0..self.dice.u32(1..=4) {
             tokio::task::yield_now().await;

@@ -35,6 +35,8 @@ fn without_a_lock_updates_are_lost_and_nobody_promised_otherwise() {
         assert!(lost > 0 && last + lost == 1200, "{run}");
         assert!(last >= 400, "one worker's own updates cannot all be lost: {run}");
     }
+    let runs = report["runs"].as_array().unwrap();
+    assert!(runs.iter().any(|run| run["final"] != 400), "nobody ever built on another's update: {report}");
     let lost = report["mean_lost"].as_f64().unwrap();
     let percent = report["mean_lost_pct"].as_f64().unwrap();
     assert!((percent - lost / 12.0).abs() < 0.02, "{report}");

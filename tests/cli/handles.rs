@@ -57,6 +57,26 @@ fn b54_releasing_or_extending_what_is_not_held_says_so_and_touches_nothing() {
     assert_eq!(again.json()["outcome"], "not held");
 }
 
+/// B10: application data under the name of the lock.
+#[test]
+fn b10_data_that_is_no_lock_is_told_by_every_command_and_left_alone() {
+    let nodes = Servers::start(3);
+    let owned = ["release", "r", "--owner", FREE_OWNER, "--json"];
+    nodes.redfence(&["acquire", "another"]).expect(0);
+    (0..3).for_each(|node| assert_eq!(nodes.ask::<u64>(node, &["RPUSH", "r", "data"]), 1));
+    nodes.redfence(&["acquire", "r", "--nowait"]).expect(78).says("is not a lock");
+    let released = nodes.redfence(&owned).expect(78);
+    assert_eq!(released.says("left as it is").json()["outcome"], "not a lock");
+    let extended = nodes.redfence(&["extend", "r", "--owner", FREE_OWNER, "--json"]).expect(78);
+    assert_eq!(extended.says("it holds a list").json()["outcome"], "not a lock");
+    let status = nodes.redfence(&["status", "r", "--json"]).expect(78).says("another resource name").json();
+    let state = &status["nodes"][0]["state"];
+    assert_eq!((&status["state"], state), (&"not a lock".into(), &"not a lock".into()));
+    for node in 0..3 {
+        assert_eq!(nodes.ask::<Vec<String>>(node, &["LRANGE", "r", "0", "-1"]), ["data"]);
+    }
+}
+
 /// B8: "somebody has it" and "redis is down" looked the same.
 #[test]
 fn b8_a_held_lock_and_dead_nodes_end_differently() {

@@ -36,6 +36,24 @@ fn an_empty_node_beside_nodes_in_use_is_shown_and_kept_out() {
 }
 
 #[test]
+fn a_first_start_that_died_half_way_shows_who_was_left_out() {
+    let nodes = Servers::start(3);
+    for place in 0..2 {
+        let record = ["HSET", "redfence:node", "epoch", "1", "floor", "7", "high", "7"];
+        assert_eq!(nodes.ask::<u64>(place, &record), 3);
+    }
+    // Two have an epoch and are a quorum; from the first grant on nobody can tell whether the third has lost data.
+    assert_eq!(nodes.redfence(&["acquire", "r"]).expect(0).json()["token"], 8);
+    let table = nodes.redfence(&["status", "r"]).expect(0).stdout;
+    let left_out = nodes.0[2].url.trim_start_matches("redis://");
+    let line = table.lines().find(|line| line.contains(left_out)).unwrap();
+    assert!(line.contains("empty node: does not vote"), "{table}");
+    let empty: Option<String> = nodes.ask(2, &["HGET", "redfence:node", "epoch"]);
+    assert_eq!(empty, None);
+    nodes.redfence(&["init"]).expect(78).says(left_out);
+}
+
+#[test]
 fn a_node_keeps_its_log_and_its_password_and_stops_when_told() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("node.aof").display().to_string();

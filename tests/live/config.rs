@@ -305,6 +305,9 @@ async fn a_wrong_password_is_told_and_not_shown() {
         let locks = builder.build().expect("a lock");
         let error = tokio::time::timeout(SOON, locks.acquire(NAME, LONG)).await;
         let error = error.expect("waiting cannot cure it").expect_err("the password is wrong");
+        // Also at once again, while no new connection is tried.
+        let again = locks.try_acquire(NAME).await.expect_err("the password is wrong");
+        assert!(matches!(again, AcquireError::Unusable { .. }), "{again}");
         let AcquireError::Unusable { report, .. } = &error else { panic!("{error}") };
         let refused =
             report.count(|answer| matches!(answer, NodeAnswer::Failed(NodeError::Authentication(_))));

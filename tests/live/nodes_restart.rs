@@ -1,4 +1,5 @@
 //! Nodes and connections that come and go (field reports, section G).
+//! Rules R10 of `docs/safety.md`.
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub(crate) fn tests() -> Vec<Live> {
             b75_a_node_that_comes_back_empty_costs_the_holder_nothing,
             b75_a_node_that_comes_back_empty_helps_nobody_to_a_second_majority,
             a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted,
+            a_first_start_that_died_half_way_is_completed_by_the_next_client,
             a_handle_serves_on_after_all_nodes_were_restarted,
             killed_connections_come_back_by_themselves,
             a_connection_cut_under_a_request_costs_at_most_a_retry
@@ -108,6 +110,30 @@ async fn a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted() {
     let AcquireError::NoQuorum { report, .. } = &error else { panic!("{error}") };
     assert_eq!(report.0[0].answer, NodeAnswer::Empty, "{error}");
     assert!(error.to_string().contains("redfence init"), "{error}");
+}
+
+/// An attempt raises the numbers of the nodes that have an epoch: then they would look like nodes in use for ever.
+async fn a_first_start_that_died_half_way_is_completed_by_the_next_client() {
+    let nodes = Cluster::start(5);
+    let epochs = || nodes.each(|node| node.ask::<u64>(&["HGET", "redfence:node", "epoch"]));
+    for node in nodes.iter().take(2) {
+        let record = ["HSET", "redfence:node", "epoch", "1", "floor", "70", "high", "70"];
+        assert_eq!(node.ask::<u64>(&record), 3);
+    }
+    nodes[4].kill();
+    for _ in 0..3 {
+        // All must answer before anybody can tell that the empty ones are new; until then nothing is touched.
+        let error = locks(&nodes).try_acquire(NAME).await.expect_err("two with an epoch are no quorum");
+        let AcquireError::NoQuorum { report, .. } = &error else { panic!("{error}") };
+        assert_eq!((&report.0[0].answer, &report.0[2].answer), (&NodeAnswer::Ready, &NodeAnswer::Empty));
+        assert_eq!(nodes[0].ask::<u64>(&["HGET", "redfence:node", "high"]), 70, "{error}");
+    }
+    nodes[4].restart(Restart::KeepData);
+    let ours = locks(&nodes);
+    let guard = ours.acquire(NAME, LONG).await.expect("all nodes answer now");
+    assert_eq!(epochs(), [Some(1); 5]);
+    assert!(guard.token().is_some_and(|token| token.0 > 70), "{guard:?}");
+    guard.release().await;
 }
 
 async fn a_handle_serves_on_after_all_nodes_were_restarted() {

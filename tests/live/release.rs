@@ -10,7 +10,7 @@ use redfence::lock::{LostReason, ReleaseOutcome};
 use redfence::proto::Owner;
 
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, timed, warm};
-use crate::support::{Cluster, Live, RedisServer, eventually, live_tests};
+use crate::support::{Cluster, Live, Proxy, RedisServer, eventually, live_tests};
 
 pub(crate) fn tests() -> Vec<Live> {
     live_tests![
@@ -20,6 +20,7 @@ pub(crate) fn tests() -> Vec<Live> {
             b49_releasing_an_expired_lock_answers_at_once,
             b53_a_release_whose_answers_were_lost_is_not_called_stolen,
             b54_releasing_what_is_not_held_is_said_and_changes_nothing,
+            b55_the_error_of_the_work_comes_soon_and_unchanged_though_no_node_answers,
             b56_the_same_handle_locks_again_after_an_expiry,
             b57_a_release_cancelled_half_way_leaves_no_local_belief,
             b58_nothing_is_touched_but_the_lock_its_counter_and_the_node_record,
@@ -180,6 +181,22 @@ async fn b54_releasing_what_is_not_held_is_said_and_changes_nothing() {
     assert_eq!(own.count(|answer| *answer == NodeAnswer::Released), 3, "{own}");
     let late = guard.release().await;
     assert_eq!(late.outcome, ReleaseOutcome::NotHeld, "{}", late.report);
+}
+
+async fn b55_the_error_of_the_work_comes_soon_and_unchanged_though_no_node_answers() {
+    for silence in [Proxy::cut, Proxy::black_hole] {
+        let site = Proxied::start(3);
+        let ours = site.builder().patience(ms(500)).build().expect("a lock");
+        warm(&ours).await;
+        let work = async |_| {
+            site.all(silence);
+            Err::<(), _>("exit 7")
+        };
+        let (outcome, took) = timed(ours.run(NAME, SOON, work)).await;
+        measured("B55", "from the failure to its report, without a node", took);
+        assert_eq!(outcome, Ok(Err("exit 7")));
+        assert!(took < SOON, "{took:?}");
+    }
 }
 
 async fn b56_the_same_handle_locks_again_after_an_expiry() {

@@ -1,35 +1,30 @@
 //! All nodes of one lock: attempts, hints, first start.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::bells::{Bell, Bells};
 use super::driver::{Attempt, Failed, Won};
 use super::node::Node;
 use super::scripts::Keys;
+use super::start::FirstStarts;
 use super::wire::{Answer, Inspection, Question};
 use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
-use crate::proto::first_start::{Outcome, Start, Step};
+use crate::proto::first_start::Outcome;
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::retry::Backoff;
 use crate::proto::session::{AcquireFailure, AutoExtend, Config, Mode};
-use crate::proto::tally::MAX_NODES;
-use crate::proto::{Drift, FirstStart, NodeId, Quorum, Request, Ttl};
+use crate::proto::{Drift, NodeId, NodeSet, Quorum, Request, Ttl};
 
 /// Hints kept: one small number per resource lately locked. Losing one costs a round trip.
 const HINTS: usize = 10_000;
-
-/// After finding that a first start is not possible, how long not to look again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What all attempts share.
 #[derive(Clone, Debug)]
@@ -55,19 +50,11 @@ pub(crate) struct Redlock {
     pub(crate) settings: Settings,
     nodes: Arc<[Arc<Node>]>,
     bells: Arc<Bells>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     tasks: TaskTracker,
     hints: Mutex<HashMap<String, u64>>,
-    not_fresh: Mutex<Option<NotFresh>>,
-}
-
-/// A first start was found impossible.
-#[derive(Debug)]
-struct NotFresh {
-    at: Instant,
-    /// Nodes that could not be given an epoch, and why.
-    refused: Vec<(NodeId, NodeError)>,
+    pub(super) first_start: FirstStarts,
 }
 
 impl Redlock {
@@ -80,8 +67,8 @@ impl Redlock {
     ) -> Self {
         let tasks = TaskTracker::new();
         tasks.close();
-        let (hints, not_fresh) = (Mutex::default(), Mutex::default());
-        Self { settings, nodes: nodes.into(), bells, clock, entropy, tasks, hints, not_fresh }
+        let (hints, first_start) = (Mutex::default(), FirstStarts::default());
+        Self { settings, nodes: nodes.into(), bells, clock, entropy, tasks, hints, first_start }
     }
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
@@ -98,11 +85,13 @@ impl Redlock {
 
     /// Tries once; twice if the nodes turn out to be fresh and take their first epoch in between.
     pub(crate) async fn attempt(&self, wanted: &Wanted) -> Result<Hold, AcquireError> {
+        self.ready().await.map_err(|failed| self.error(wanted, failed))?;
         let failed = match self.try_once(wanted).await? {
             Ok(hold) => return Ok(hold),
             Err(failed) => failed,
         };
-        if self.may_be_fresh(&failed) && self.start_fresh_nodes().await {
+        let fresh = self.may_be_fresh(&failed);
+        if fresh && matches!(self.start_fresh_nodes().await, Outcome::Started | Outcome::NotNeeded) {
             return self.try_once(wanted).await?.map_err(|failed| self.error(wanted, failed));
         }
         Err(self.error(wanted, self.with_refusals(failed)))
@@ -158,86 +147,6 @@ impl Redlock {
         *known = best.max(*known);
     }
 
-    fn may_be_fresh(&self, failed: &Failed) -> bool {
-        let empty = failed.report.count(|answer| *answer == NodeAnswer::Empty) > 0;
-        let looked = self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = looked.as_ref().is_none_or(|looked| looked.at.elapsed() >= LOOK_AGAIN);
-        empty && self.settings.auto_init && look
-    }
-
-    /// An empty node that cannot be given an epoch says why: a replica, a right that is missing.
-    fn with_refusals(&self, mut failed: Failed) -> Failed {
-        let looked = self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner);
-        let refused = looked.iter().flat_map(|looked| &looked.refused);
-        for (node, error) in refused {
-            let said = failed.report.0.iter_mut().find(|report| report.node == *node);
-            if let Some(report) = said.filter(|report| report.answer == NodeAnswer::Empty) {
-                report.answer = NodeAnswer::Failed(error.clone());
-            }
-        }
-        failed
-    }
-
-    async fn start_fresh_nodes(&self) -> bool {
-        // Boxed: rare, and large beside an attempt.
-        let start = Start::Automatic { floor: self.clock.unix_micros() };
-        let starting: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.start_nodes(start));
-        let (outcome, refused) = starting.await;
-        match &outcome {
-            Outcome::Started | Outcome::NotNeeded => {
-                tracing::info!(%outcome, "first start of fresh nodes");
-                *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                return true;
-            }
-            Outcome::InUse { empty } => {
-                tracing::error!(nodes = %empty, "empty nodes beside nodes in use: they lost their data and do not vote");
-            }
-            Outcome::Unanswered(_) | Outcome::Partial(_) => {
-                tracing::warn!(%outcome, "fresh nodes cannot start before all nodes answer");
-            }
-        }
-        *self.not_fresh.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(NotFresh { at: Instant::now(), refused });
-        false
-    }
-
-    /// Gives fresh nodes their epoch.
-    pub(crate) async fn first_start(&self, start: Start) -> Outcome {
-        self.start_nodes(start).await.0
-    }
-
-    /// The same, with the nodes that failed.
-    async fn start_nodes(&self, start: Start) -> (Outcome, Vec<(NodeId, NodeError)>) {
-        let mut refused = Vec::new();
-        let keys = Arc::new(Keys::of_no_resource());
-        let (mut machine, mut step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
-        loop {
-            let (to, request) = match step {
-                Step::Done(outcome) => return (outcome, refused),
-                Step::Send { to, request } => (to, request),
-            };
-            let question = Arc::new(Question::new(&keys, request));
-            let ask = |id: NodeId| {
-                let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
-                let patience = self.settings.patience;
-                async move {
-                    let answer = tokio::time::timeout(patience, node.ask(&question)).await;
-                    let silent = || Answer::failed(NodeError::NoAnswer("too slow".into()));
-                    (id, answer.unwrap_or_else(|_| silent()))
-                }
-            };
-            let mut open: FuturesUnordered<_> = to.iter().map(ask).collect();
-            let mut next = None;
-            while let Some((id, answer)) = open.next().await {
-                next = machine.handle(id, answer.reply).or(next);
-                if let NodeAnswer::Failed(error) = answer.answer {
-                    refused.push((id, error));
-                }
-            }
-            step = next.unwrap_or(Step::Done(Outcome::Unanswered(to)));
-        }
-    }
-
     /// Asks every node what it knows of a lock; `None` after `patience`.
     pub(crate) async fn inspect(&self, resource: &str) -> Vec<(String, Result<Inspection, NodeError>)> {
         let keys = Arc::new(self.keys(resource));
@@ -258,25 +167,41 @@ impl Redlock {
 
     /// Asks every node to do one thing, and waits for all of them, each for `patience`.
     pub(crate) async fn ask_all(&self, resource: &str, request: Request) -> Report {
-        let question = Arc::new(Question::new(&Arc::new(self.keys(resource)), request));
-        let ask = |node: &Arc<Node>| {
-            let (node, question) = (Arc::clone(node), Arc::clone(&question));
+        let question = Question::new(&Arc::new(self.keys(resource)), request);
+        let mut report = self.silence();
+        let mut open = self.ask(self.settings.quorum.all(), question);
+        while let Some((id, answer)) = open.next().await {
+            report.0[id.index()].answer = answer.answer;
+        }
+        report
+    }
+
+    /// Asks these nodes at once, each for at most `patience`; the answers as they come.
+    pub(super) fn ask(
+        &self,
+        to: NodeSet,
+        question: Question,
+    ) -> FuturesUnordered<impl Future<Output = (NodeId, Answer)> + use<>> {
+        let (question, patience) = (Arc::new(question), self.settings.patience);
+        let ask = |id: NodeId| {
+            let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
             async move {
-                let answer = tokio::time::timeout(self.settings.patience, node.ask(&question)).await;
-                let slow = || {
-                    NodeAnswer::Failed(NodeError::NoAnswer(format!(
-                        "nothing within {:?}",
-                        self.settings.patience
-                    )))
-                };
-                let answer = answer.map_or_else(|_| slow(), |answer| answer.answer);
-                NodeReport { node: node.id, address: node.address.clone(), answer }
+                let answer = tokio::time::timeout(patience, node.ask(&question)).await;
+                let slow = || Answer::failed(NodeError::NoAnswer(format!("nothing within {patience:?}")));
+                (id, answer.unwrap_or_else(|_| slow()))
             }
         };
-        let open: FuturesUnordered<_> = self.nodes.iter().map(ask).collect();
-        let mut all: Vec<NodeReport> = open.collect().await;
-        all.sort_by_key(|report| report.node);
-        Report(all)
+        to.iter().map(ask).collect()
+    }
+
+    /// What is known before any node has answered.
+    pub(super) fn silence(&self) -> Report {
+        let line = |node: &Arc<Node>| NodeReport {
+            node: node.id,
+            address: node.address.clone(),
+            answer: NodeAnswer::Silent,
+        };
+        Report(self.nodes.iter().map(line).collect())
     }
 
     /// A bell that rings when the resource is released.

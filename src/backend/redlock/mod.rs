@@ -1,7 +1,7 @@
 //! Redlock with fencing tokens, on a quorum of independent Redis nodes.
 //!
 //! `node` carries one request to one node, `wire` words it, `driver` runs one attempt's state machine over all nodes, `bells`
-//! wakes waiters. This file puts attempts together: hints, first start, errors.
+//! wakes waiters, `start` gives fresh nodes their epoch, `cluster` puts attempts together: hints, errors.
 
 #[cfg(feature = "redis")]
 mod bells;
@@ -10,6 +10,8 @@ mod driver;
 #[cfg(feature = "redis")]
 pub(crate) mod node;
 pub mod scripts;
+#[cfg(feature = "redis")]
+mod start;
 #[cfg(feature = "redis")]
 pub(crate) mod wire;
 

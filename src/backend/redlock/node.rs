@@ -68,7 +68,8 @@ struct Link {
     generation: u64,
     failures: u32,
     not_before: Option<Instant>,
-    last_error: String,
+    /// Told to those who ask during a pause: why there is no connection, as it was.
+    last_error: NodeError,
 }
 
 struct Open {
@@ -100,8 +101,8 @@ impl Node {
         bells: &Arc<Bells>,
     ) -> Self {
         let address = client.get_connection_info().addr().to_string();
-        let link =
-            Link { open: None, generation: 0, failures: 0, not_before: None, last_error: String::new() };
+        let last_error = NodeError::Unreachable(String::new());
+        let link = Link { open: None, generation: 0, failures: 0, not_before: None, last_error };
         let (bells, ended) = (Arc::clone(bells), Arc::default());
         Self { id, address, client, connector, limits, bells, ended, link: Mutex::new(link) }
     }
@@ -170,7 +171,7 @@ impl Node {
         if let Some(not_before) = link.not_before
             && Instant::now() < not_before
         {
-            return Err(NodeError::Unreachable(link.last_error.clone()));
+            return Err(link.last_error.clone());
         }
         match self.connect(link.generation + 1).await {
             Ok(open) => {
@@ -183,7 +184,7 @@ impl Node {
                 Ok((connection, link.generation))
             }
             Err(error) => {
-                link.last_error = error.to_string();
+                link.last_error = error.clone();
                 link.not_before = Some(Instant::now() + RECONNECT.delay(link.failures, 1.0));
                 link.failures = link.failures.saturating_add(1);
                 tracing::debug!(node = %self.address, %error, "cannot connect");

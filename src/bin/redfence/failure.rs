@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use redfence::lock::error::{AcquireError, ConfigError};
+use redfence::lock::report::NodeAnswer;
 use redfence::simulate::ExperimentError;
 
 use crate::exit::Exit;
@@ -71,6 +72,12 @@ impl From<AcquireError> for Failure {
             AcquireError::ValidityExhausted { .. } => {
                 (Exit::NotAcquired, "take a longer --ttl, or look why the nodes are slow".to_owned())
             }
+            AcquireError::NoQuorum { report, .. } if report.count(|said| *said == NodeAnswer::Empty) > 0 => (
+                Exit::NoQuorum,
+                "empty nodes do not vote: if all are new, start them all and try again; if some lost their data, \
+                 see \"What is not recognised\" in docs/safety.md"
+                    .to_owned(),
+            ),
             AcquireError::NoQuorum { needed, nodes, .. } => (
                 Exit::NoQuorum,
                 format!("start the nodes that do not answer: {needed} of {nodes} must; then try again"),

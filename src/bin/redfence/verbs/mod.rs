@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod extend;
 pub(crate) mod init;
 pub(crate) mod node;
+mod outcome;
 pub(crate) mod release;
 pub(crate) mod status;
 

@@ -3,6 +3,7 @@
 use redfence::lock::report::NodeAnswer;
 use serde::Serialize;
 
+use super::outcome::Outcome;
 use super::{NodeLine, lines};
 use crate::args::{Global, ReleaseArgs};
 use crate::exit::Exit;
@@ -20,37 +21,18 @@ struct Released {
 pub(crate) async fn run(global: &Global, args: ReleaseArgs) -> Result<Exit, Failure> {
     let locks = nodes::lock(global)?;
     let report = locks.release_owner(&args.resource, args.owner).await?;
-    let quorum = locks.quorum();
-    let released = report.count(|answer| *answer == NodeAnswer::Released);
-    let not_mine = report.count(|answer| *answer == NodeAnswer::NotMine);
-    let (outcome, exit) = if released >= quorum.needed() {
-        ("released", Exit::Ok)
-    } else if not_mine > quorum.spare() {
-        ("not held", Exit::Lost)
-    } else {
-        ("unknown", Exit::NoQuorum)
-    };
-    match (global.json, exit) {
+    let outcome = Outcome::of(&report, locks.quorum(), &NodeAnswer::Released);
+    match (global.json, outcome) {
         (true, _) => output::json(&Released {
             schema: "redfence.release/1",
             resource: args.resource.clone(),
-            outcome,
+            outcome: outcome.word("released"),
             nodes: lines(&report),
         })?,
-        (false, Exit::Ok) => output::line("released"),
+        (false, Outcome::Done) => output::line("released"),
         (false, _) => {}
     }
-    let resource = &args.resource;
-    match exit {
-        Exit::Lost => {
-            let what =
-                format!("{resource:?} is not held by this owner (any more): nothing to release [{report}]");
-            Err(Failure::new(exit, what).next("see who holds it: redfence status RESOURCE"))
-        }
-        Exit::NoQuorum => {
-            let what = format!("too few nodes answered the release of {resource:?} [{report}]");
-            Err(Failure::new(exit, what).next("try again; what is left ends with its TTL"))
-        }
-        exit => Ok(exit),
-    }
+    let not_held = ("nothing to release", "see who holds it: redfence status RESOURCE");
+    let unknown = ("too few nodes answered the release of", "try again; what is left ends with its TTL");
+    outcome.into_result(&args.resource, &report, not_held, unknown)
 }

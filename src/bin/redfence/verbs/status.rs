@@ -16,7 +16,7 @@ use crate::{nodes, output};
 #[derive(Debug, Serialize)]
 struct NodeStatus {
     node: String,
-    /// `held`, `free` or `unreachable`.
+    /// `held`, `free`, `not a lock`, `refused` or `unreachable`.
     state: &'static str,
     /// Signs the key there.
     owner: Option<String>,
@@ -42,7 +42,7 @@ struct Status {
 /// What the nodes say together.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Verdict {
-    /// `held`, `free` or `unknown`.
+    /// `held`, `free`, `not a lock` or `unknown`.
     state: &'static str,
     owner: Option<String>,
     /// For how long a quorum of keys lives still, unless extended or released.
@@ -69,14 +69,23 @@ pub(crate) async fn run(global: &Global, args: StatusArgs) -> Result<Exit, Failu
         false => print(&status, global.mode()),
     }
     match state {
+        NOT_A_LOCK => {
+            let what =
+                format!("{:?} is not a lock on so many nodes that no quorum is possible", args.resource);
+            let next = "choose another resource name, or a --prefix";
+            Err(Failure::new(Exit::Configuration, what).next(next))
+        }
         "unknown" => {
-            let silent = status.nodes.iter().filter(|node| node.error.is_some()).count();
+            let mute = status.nodes.iter().filter(|node| node.is_mute()).count();
+            let refused = status.nodes.iter().any(|node| node.state == "refused");
             let of = quorum.nodes();
-            let what = format!(
-                "{silent} of {of} nodes did not answer: whether {:?} is held is unknown",
-                args.resource
-            );
-            Err(Failure::new(Exit::NoQuorum, what).next("start the nodes that do not answer"))
+            let what =
+                format!("{mute} of {of} nodes did not tell: whether {:?} is held is unknown", args.resource);
+            let next = match refused {
+                true => "change what the nodes complain about, and start those that do not answer",
+                false => "start the nodes that do not answer",
+            };
+            Err(Failure::new(Exit::NoQuorum, what).next(next))
         }
         _ => Ok(Exit::Ok),
     }
@@ -96,7 +105,11 @@ fn node_status((node, said): (String, Result<Inspection, NodeError>)) -> NodeSta
         },
         Err(error) => NodeStatus {
             node,
-            state: "unreachable",
+            state: match &error {
+                NodeError::NotALock(_) => NOT_A_LOCK,
+                error if error.is_permanent() => "refused",
+                _ => "unreachable",
+            },
             owner: None,
             ms_left: None,
             number: None,
@@ -104,6 +117,16 @@ fn node_status((node, said): (String, Result<Inspection, NodeError>)) -> NodeSta
             empty: false,
             error: Some(error.to_string()),
         },
+    }
+}
+
+/// The key holds something else.
+const NOT_A_LOCK: &str = "not a lock";
+
+impl NodeStatus {
+    /// It has not told whether a lock is there.
+    fn is_mute(&self) -> bool {
+        self.error.is_some() && self.state != NOT_A_LOCK
     }
 }
 
@@ -118,7 +141,10 @@ fn verdict(nodes: &[NodeStatus], quorum: Quorum) -> Verdict {
             holders.entry(owner).or_default().push(node.ms_left.unwrap_or(NO_TTL));
         }
     }
-    let silent = nodes.iter().filter(|node| node.error.is_some()).count();
+    let silent = nodes.iter().filter(|node| node.is_mute()).count();
+    if nodes.iter().filter(|node| node.state == NOT_A_LOCK).count() > quorum.spare() {
+        return Verdict { state: NOT_A_LOCK, owner: None, ms_left: None, held_on: 0 };
+    }
     let most = holders.into_iter().max_by_key(|(_, lives)| lives.len());
     let Some((owner, mut lives)) = most else {
         let state = if silent >= quorum.needed() { "unknown" } else { "free" };
@@ -211,5 +237,17 @@ mod tests {
         assert_eq!(state(&[silent(), silent(), free(), free(), free()]), "free");
         assert_eq!(state(&[silent(), silent(), silent(), free(), free()]), "unknown");
         assert_eq!(state(&[held("a", 1), held("a", 1), held("b", 1), held("b", 1), free()]), "free");
+    }
+
+    #[test]
+    fn a_key_of_another_kind_is_an_answer() {
+        // B10: application data under the name of the lock.
+        let state = |nodes: &[NodeStatus]| verdict(nodes, Quorum::of(nodes.len())).state;
+        let other = || NodeStatus { state: NOT_A_LOCK, ..silent() };
+        assert_eq!(state(&[other(), other(), free()]), NOT_A_LOCK);
+        assert_eq!(state(&[other(), free(), free()]), "free");
+        assert_eq!(state(&[other(), held("a", 1), held("a", 1)]), "held");
+        assert_eq!(state(&[other(), silent(), free()]), "free");
+        assert_eq!(state(&[other(), silent(), held("a", 1)]), "unknown");
     }
 }
