@@ -18,11 +18,18 @@ macro_rules! mutated {
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutated {
     () => {
-        false
+        $crate::proto::mutant::never()
     };
     ($name:ident) => {
-        false
+        $crate::proto::mutant::never()
     };
+}
+
+/// The constant `false`.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn never() -> bool {
+    false
 }
 
 pub(crate) use mutated;

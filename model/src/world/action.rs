@@ -170,9 +170,9 @@ fn client_steps<const N: usize, const C: usize>(
     let timed = matches!(settings.time, Time::Timed { .. });
     let sure = !timed || client.believes();
     let pauses = settings.faults.pause > 0 || settings.faults.stop > 0;
-    let ends = settings.release && client.session.as_ref().is_some_and(|session| session.held().is_some());
+    let ends = settings.release && client.holds();
     match client.app {
-        App::Idle | App::Over | App::Failed if client.attempt < settings.attempts => {
+        _ if client.is_idle() && client.attempt < settings.attempts => {
             let slowest = match settings.time {
                 Time::Timed { slow, .. } => slow,
                 Time::Untimed => 0,
@@ -282,7 +282,7 @@ fn client_faults<const N: usize, const C: usize>(
     id: u8,
     actions: &mut Vec<Action>,
 ) {
-    let busy = !matches!(client.app, App::Idle | App::Over | App::Failed | App::Dead);
+    let busy = client.app != App::Dead && !client.is_idle();
     match client.pace {
         Pace::Running if busy => {
             if left(state, Fault::Pause) {

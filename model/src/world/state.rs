@@ -162,6 +162,20 @@ impl<const N: usize> Client<N> {
             && self.session.as_ref().and_then(Session::held).is_some_and(|(_, until)| self.now() < until)
     }
 
+    /// Whether its session says that it has the lock.
+    pub fn holds(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.held().is_some())
+    }
+
+    /// Whether its latest attempt is over.
+    pub fn is_idle(&self) -> bool {
+        match self.app {
+            App::Idle | App::Over | App::Failed => true,
+            App::Fenced => !self.holds(),
+            _ => false,
+        }
+    }
+
     /// Whether an answer to this attempt still matters.
     pub fn listens(&self, attempt: u8) -> bool {
         self.app != App::Dead

@@ -215,7 +215,7 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
     fn settle(&mut self, id: u8) {
         let index = usize::from(id);
         let client = &mut self.state.clients[index];
-        let done = matches!(client.app, App::Over | App::Failed) && client.attempt == self.settings.attempts;
+        let done = client.is_idle() && client.attempt == self.settings.attempts;
         if done && self.settings.economy >= Economy::Leave {
             let Client { attempt, app, token, .. } = *client;
             *client = Client { attempt, app, token, ..Client::default() };
@@ -385,7 +385,7 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         }
         let client = &mut state.clients[index];
         client.outdated = false;
-        if client.session.as_ref().is_none_or(|session| session.held().is_none()) {
+        if !refused && !client.holds() {
             client.app = App::Over;
         }
     }
