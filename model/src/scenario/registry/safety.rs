@@ -72,8 +72,8 @@ fn clocks() -> Vec<Scenario> {
             "s9-client-clock-back-fenced",
             "the fence keeps the data safe",
             faults(FENCED, Faults { clock_back: 1, ..NONE }),
-            1,
-            &[violated(Belief, 1), holds(Damage), holds(TokenOrder)],
+            1_518_591,
+            &[violated(Belief, 14), holds(Damage), holds(TokenOrder)],
         )),
     ]
 }
@@ -185,7 +185,7 @@ fn clients() -> Vec<Scenario> {
             "s8p-honest-clock",
             "S8': a pause while answers are on their way, but the clock goes on: never two believers",
             guard(faults(CLASSIC, pause), Guard::Open),
-            471_022,
+            1_780_097,
             &[holds(Belief), reached(AllWin)],
         ),
         long(scenario(

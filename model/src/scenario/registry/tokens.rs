@@ -18,31 +18,34 @@ fn numbers_and_nodes() -> Vec<Scenario> {
     let three = Settings { clients: 3, ..NO_HINT };
     let five = Settings { nodes: 5, ..NO_HINT };
     let again = Settings { attempts: 2, ..NO_HINT };
-    let safe = |name, shows, settings| {
-        scenario(name, shows, settings, 1, &[holds(TokenOrder), reached(AllWin), reached(Confirm)])
+    let safe = |name, states, shows, settings| {
+        scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin), reached(Confirm)])
     };
     vec![
         safe(
             "v2-numbers-apart",
+            2_642_751,
             "numbers start apart: one confirm round brings them together",
             numbers(TOKENS, APART),
         ),
-        safe("v2-numbers-all-apart", "the same from 3,1,0", numbers(TOKENS, STEPS)),
-        long(safe("v2-three-clients", "three clients", three)),
-        long(safe("v2-three-clients-apart", "three clients from 2,0,0", numbers(three, APART))),
-        long(safe("v2-three-clients-all-apart", "three clients from 3,1,0", numbers(three, STEPS))),
-        long(safe("v2-two-attempts", "two clients, two attempts each, to the end", again)),
-        long(safe("v2-two-attempts-apart", "the same from 2,0,0", numbers(again, APART))),
-        long(safe("v2-five-nodes", "five nodes", five)),
-        long(safe("v2-five-nodes-apart", "five nodes from 2,0,0,0,0", numbers(five, APART))),
-        long(safe("v2-five-nodes-all-apart", "five nodes from 3,1,0,0,0", numbers(five, STEPS))),
+        safe("v2-numbers-all-apart", 1, "the same from 3,1,0", numbers(TOKENS, STEPS)),
+        long(safe("v2-three-clients", 1, "three clients", three)),
+        long(safe("v2-three-clients-apart", 1, "three clients from 2,0,0", numbers(three, APART))),
+        long(safe("v2-three-clients-all-apart", 1, "three clients from 3,1,0", numbers(three, STEPS))),
+        long(safe("v2-two-attempts", 1, "two clients, two attempts each, to the end", again)),
+        long(safe("v2-two-attempts-apart", 1, "the same from 2,0,0", numbers(again, APART))),
+        long(safe("v2-five-nodes", 1, "five nodes", five)),
+        long(safe("v2-five-nodes-apart", 1, "five nodes from 2,0,0,0,0", numbers(five, APART))),
+        long(safe("v2-five-nodes-all-apart", 1, "five nodes from 3,1,0,0,0", numbers(five, STEPS))),
         safe(
             "v2-four-nodes",
+            1,
             "an even number of nodes: the quorum is three of four",
             Settings { nodes: 4, ..NO_HINT },
         ),
         safe(
             "v2-two-nodes",
+            1,
             "two nodes: the quorum is both",
             Settings { nodes: 2, abandon: true, ..numbers(TOKENS, APART) },
         ),
@@ -96,14 +99,14 @@ fn lost_data() -> Vec<Scenario> {
             "v4b-empty-node-never-votes",
             "a wiped node stays empty",
             faults(NO_HINT, wipe),
-            1,
+            638_993,
             &[holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
             "v4b-two-empty-nodes",
             "the same with two wipes",
             faults(NO_HINT, Faults { wipe: 2, ..NONE }),
-            1,
+            1_606_302,
             &[holds(TokenOrder), reached(AllWin)],
         ),
         scenario(
@@ -123,7 +126,7 @@ fn starts() -> Vec<Scenario> {
             "v5a-automatic-start",
             "two start fresh nodes at once, from different numbers, while a client asks already",
             Settings { clients: 1, ..with(&[Job::Start { floor: 0 }, Job::Start { floor: 2 }]) },
-            1,
+            22_848,
             &[holds(TokenOrder), reached(Win)],
         ),
         long(scenario(
@@ -162,23 +165,27 @@ fn readmissions() -> Vec<Scenario> {
     vec![
         long(safe(
             "v4c-readmission",
+            1,
             "a wiped node is brought back into a new epoch, above every number",
             healed(one, 1),
         )),
-        long(safe("v4c-readmission-apart", "the same from 2,0,0", numbers(healed(one, 1), APART))),
+        long(safe("v4c-readmission-apart", 1, "the same from 2,0,0", numbers(healed(one, 1), APART))),
         long(safe(
             "v4c-readmission-other-resource",
+            1,
             "the same while another resource's numbers rise: resources meet in the node record alone",
             Settings { faults: Faults { wipe: 1, neighbour: 1, ..NONE }, ..healed(one, 1) },
         )),
-        long(safe("v4c-two-readmissions", "two wipes; the first run may die half-way", dying(rising))),
+        long(safe("v4c-two-readmissions", 1, "two wipes; the first run may die half-way", dying(rising))),
         long(safe(
             "v4c-two-readmissions-falling",
+            1,
             "the same, the second run draws the smaller number",
             dying(falling),
         )),
         long(safe(
             "v4c-overlapping-readmissions",
+            1,
             "two runs at the same time on three nodes: within these bounds no harm",
             Settings { overlap: true, ..healed(rising, 2) },
         )),
