@@ -160,8 +160,9 @@ fn readmissions() -> Vec<Scenario> {
     let healed = |operators, wipe| Settings { operators, ..faults(NO_HINT, Faults { wipe, ..NONE }) };
     let dying =
         |operators| Settings { operators, ..faults(NO_HINT, Faults { wipe: 2, operator_crash: 1, ..NONE }) };
-    let safe =
-        |name, shows, settings| scenario(name, shows, settings, 1, &[holds(TokenOrder), reached(AllWin)]);
+    let safe = |name, states, shows, settings| {
+        scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin)])
+    };
     vec![
         long(safe(
             "v4c-readmission",
