@@ -13,6 +13,7 @@ use core::fmt;
 use super::first_start::{Outcome, Step};
 use super::message::{Record, Reply, Request, Stand};
 use super::node::{NodeState, Obstacle};
+use super::readmit::Readmitted;
 use super::session::{
     AcquireFailure, Event, ExtendFailure, Input, LostReason, Mode, Output, ReleaseOutcome, Round,
 };
@@ -213,6 +214,22 @@ impl fmt::Display for Step {
         match self {
             Self::Send { to, request } => write!(f, "send {to} {request}"),
             Self::Done(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Readmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNeeded => f.write_str("not needed"),
+            Self::Done { admitted, epoch, floor } if admitted.is_empty() => {
+                write!(f, "no node was empty; epoch {epoch}, largest number {floor}")
+            }
+            Self::Done { admitted, epoch, floor } => {
+                write!(f, "admitted {admitted} into epoch {epoch}, numbers from {floor}")
+            }
+            Self::TooFew { intact } => write!(f, "too few nodes are intact: {intact}"),
+            Self::Stopped { at } => write!(f, "stopped at {at}"),
         }
     }
 }

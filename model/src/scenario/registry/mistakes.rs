@@ -62,6 +62,13 @@ fn classic() -> Vec<Scenario> {
                 &[violated(ReleaseSafety, 7)],
             ),
         ),
+        scenario(
+            "s12-plain-delete-repaired",
+            "compare and delete: a release finds another's key, and leaves it",
+            CLASSIC,
+            20_510,
+            &[holds(ReleaseSafety), holds(Belief)],
+        ),
         with(
             "set-overwrites",
             scenario(
@@ -85,6 +92,18 @@ fn classic() -> Vec<Scenario> {
             0,
             &[violated(Belief, 1)],
         ),
+        scenario(
+            "s13-owner-reused-repaired",
+            "a fresh owner value for each attempt: the late release finds another's key, and leaves it",
+            Settings {
+                attempts: 2,
+                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
+                abandon: true,
+                ..faults(pairs, late)
+            },
+            1,
+            &[holds(Belief), holds(ReleaseSafety)],
+        ),
         with(
             "validity-from-end",
             scenario(
@@ -94,6 +113,13 @@ fn classic() -> Vec<Scenario> {
                 0,
                 &[violated(Belief, 13)],
             ),
+        ),
+        scenario(
+            "s14-validity-from-end-repaired",
+            "validity counted from the beginning of the attempt",
+            CLASSIC,
+            20_510,
+            &[holds(Belief), holds(HollowWin)],
         ),
         with(
             "no-drift",
@@ -169,6 +195,13 @@ fn classic() -> Vec<Scenario> {
             Settings { two_steps: true, ..faults(CLASSIC, Faults { crash: 1, ..NONE }) },
             0,
             &[violated(Orphan, 3)],
+        ),
+        scenario(
+            "s18-two-steps-repaired",
+            "key and TTL in one step: a crash leaves the key for a TTL and no longer",
+            faults(CLASSIC, Faults { crash: 1, ..NONE }),
+            1,
+            &[holds(Orphan), holds(Belief)],
         ),
         with(
             "release-only-signed",
