@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use redfence_model::check::Control;
 use redfence_model::report;
 use redfence_model::scenario::{self, Outcome, Scenario, Size, similar};
+use redfence_model::trace;
 use redfence_model::world::Property;
 
 /// Check the lock protocol: every failure of Redlock as a trace, every claim with what was searched.
@@ -48,6 +49,9 @@ enum Command {
         scenario: String,
         /// Which of its properties.
         property: String,
+        /// One JSON document, as described in docs/traces.md.
+        #[arg(long)]
+        json: bool,
     },
     /// Search everything and rewrite the generated parts of the documents.
     Report {
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
         Command::Check { scenarios, all, json, threads } => {
             check(&scenarios, all, json, threads.max(1), &control)
         }
-        Command::Trace { scenario, property } => trace(&scenario, &property, &control),
+        Command::Trace { scenario, property, json } => print_trace(&scenario, &property, json, &control),
         Command::Report { docs, check, unsearched } => report(&docs, check, unsearched, &control),
     }
 }
@@ -183,7 +187,7 @@ fn search(
     outcomes
 }
 
-fn trace(name: &str, property: &str, control: &Control) -> ExitCode {
+fn print_trace(name: &str, property: &str, json: bool, control: &Control) -> ExitCode {
     let scenario = match named(name) {
         Ok(scenario) => scenario,
         Err(code) => return code,
@@ -196,15 +200,21 @@ fn trace(name: &str, property: &str, control: &Control) -> ExitCode {
         unknown(&format!("property of {name}"), property, &near, &format!("it has {}", all.join(", ")));
         return ExitCode::from(USAGE);
     };
-    match scenario::story(&scenario, *asked, control) {
-        Some(story) => say(report::story(&scenario, *asked, &story).trim_end()),
-        None if control.stop.load(std::sync::atomic::Ordering::Relaxed) => {
-            eprintln!("explore: ended before a trace was found");
-            return ExitCode::FAILURE;
-        }
-        None => say(&format!("{name}: no state {}: there is no trace", report::looked_for(*asked))),
+    match trace::shortest(&scenario, *asked, control) {
+        Ok(Some(path)) => match trace::record(&scenario, &path) {
+            Ok(trace) if json => return print_json(&trace),
+            Ok(trace) => say(report::story(&trace, *asked).trim_end()),
+            Err(error) => return failed(&error),
+        },
+        Ok(None) => say(&format!("{name}: no state {}: there is no trace", report::looked_for(*asked))),
+        Err(error) => return failed(&error),
     }
     ExitCode::SUCCESS
+}
+
+fn failed(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("explore: {error}");
+    ExitCode::FAILURE
 }
 
 fn report(docs: &std::path::Path, check: bool, unsearched: bool, control: &Control) -> ExitCode {
