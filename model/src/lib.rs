@@ -5,9 +5,11 @@
 //! check      sound use of stateright
 //! scenario   named worlds with what is expected of them
 //! trace      one run as data: messages, beliefs, keys; a shortest one, or one chosen step by step
+//! draw       a trace as a picture
 //! ```
 
 pub mod check;
+pub mod draw;
 pub mod mutants;
 pub mod report;
 pub mod scenario;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use redfence_model::check::Control;
+use redfence_model::draw;
 use redfence_model::report;
 use redfence_model::scenario::{self, Outcome, Scenario, Size, similar};
 use redfence_model::trace;
@@ -52,6 +53,9 @@ enum Command {
         /// One JSON document, as described in docs/traces.md.
         #[arg(long)]
         json: bool,
+        /// Draw it into this file.
+        #[arg(long)]
+        svg: Option<std::path::PathBuf>,
     },
     /// Search everything and rewrite the generated parts of the documents.
     Report {
@@ -85,7 +89,9 @@ fn main() -> ExitCode {
         Command::Check { scenarios, all, json, threads } => {
             check(&scenarios, all, json, threads.max(1), &control)
         }
-        Command::Trace { scenario, property, json } => print_trace(&scenario, &property, json, &control),
+        Command::Trace { scenario, property, json, svg } => {
+            print_trace(&scenario, &property, json, svg.as_deref(), &control)
+        }
         Command::Report { docs, check, unsearched } => report(&docs, check, unsearched, &control),
     }
 }
@@ -187,7 +193,13 @@ fn search(
     outcomes
 }
 
-fn print_trace(name: &str, property: &str, json: bool, control: &Control) -> ExitCode {
+fn print_trace(
+    name: &str,
+    property: &str,
+    json: bool,
+    svg: Option<&std::path::Path>,
+    control: &Control,
+) -> ExitCode {
     let scenario = match named(name) {
         Ok(scenario) => scenario,
         Err(code) => return code,
@@ -201,11 +213,22 @@ fn print_trace(name: &str, property: &str, json: bool, control: &Control) -> Exi
         return ExitCode::from(USAGE);
     };
     match trace::shortest(&scenario, *asked, control) {
-        Ok(Some(path)) => match trace::record(&scenario, &path) {
-            Ok(trace) if json => return print_json(&trace),
-            Ok(trace) => say(report::story(&trace, *asked).trim_end()),
-            Err(error) => return failed(&error),
-        },
+        Ok(Some(path)) => {
+            let trace = match trace::record(&scenario, &path) {
+                Ok(trace) => trace,
+                Err(error) => return failed(&error),
+            };
+            if let Some(file) = svg
+                && let Err(error) = std::fs::write(file, draw::svg(&trace, draw::Options::default()))
+            {
+                eprintln!("explore: {}: {error}", file.display());
+                return ExitCode::FAILURE;
+            }
+            if json {
+                return print_json(&trace);
+            }
+            say(report::story(&trace, *asked).trim_end());
+        }
         Ok(None) => say(&format!("{name}: no state {}: there is no trace", report::looked_for(*asked))),
         Err(error) => return failed(&error),
     }
