@@ -51,7 +51,7 @@ fn nothing_in_a_trace_can_break_out_of_the_drawing() {
     }
     trace.messages.iter_mut().for_each(|message| message.label = evil.into());
     let link = |_: usize| "\"><script>".to_owned();
-    let text = svg(&trace, Options { at: Some(3), link: Some(&link) });
+    let text = svg(&trace, Options { at: Some(3), link: Some(&link), bare: false });
     assert!(!text.contains("<script") && text.contains("&lt;script&gt;"), "{text}");
 }
 
@@ -61,5 +61,5 @@ fn a_trace_that_names_nobody_is_still_drawn() {
     trace.lanes.clear();
     assert!(svg(&trace, Options::default()).contains("</svg>"));
     trace.steps.clear();
-    assert!(svg(&trace, Options { at: Some(99), link: None }).contains("start"));
+    assert!(svg(&trace, Options { at: Some(99), link: None, bare: true }).contains("start"));
 }

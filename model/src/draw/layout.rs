@@ -4,11 +4,16 @@ use crate::trace::{LaneKind, Moment, Trace};
 
 /// Width of the column of sentences.
 const TEXT: i32 = 348;
-/// Letters of a sentence on one line.
+/// The same without sentences.
+const BARE: i32 = 44;
+/// Letters of a sentence on one line; fewer where they are bold.
 const LETTERS: usize = 50;
+const BOLD: usize = 44;
 const CLIENT: i32 = 84;
 const NODE: i32 = 92;
 const HEAD: i32 = 92;
+/// The same without title and legend.
+const BARE_HEAD: i32 = 42;
 /// Below the last step: how bars go on.
 const TAIL: i32 = 46;
 const LINE: i32 = 15;
@@ -42,6 +47,10 @@ pub(super) struct Held {
 pub(super) struct Layout {
     pub(super) width: i32,
     pub(super) height: i32,
+    /// Without sentences.
+    pub(super) bare: bool,
+    /// Where the lanes begin.
+    left: i32,
     /// Middle of each lane.
     lanes: Vec<(String, i32)>,
     clients: Vec<String>,
@@ -58,8 +67,9 @@ pub(super) struct Layout {
 
 impl Layout {
     /// For this trace.
-    pub(super) fn new(trace: &Trace) -> Self {
-        let mut x = TEXT;
+    pub(super) fn new(trace: &Trace, bare: bool) -> Self {
+        let left = if bare { BARE } else { TEXT };
+        let mut x = left;
         let lanes: Vec<(String, i32)> = trace
             .lanes
             .iter()
@@ -70,19 +80,26 @@ impl Layout {
             })
             .collect();
         let of = |kind| trace.lanes.iter().filter(move |lane| lane.kind == kind).map(|lane| lane.id.clone());
-        let texts: Vec<Vec<String>> = trace.steps.iter().map(|step| wrap(&step.sentence)).collect();
-        let mut y = HEAD + 28;
-        let mut rows = vec![(HEAD, y)];
+        let texts: Vec<Vec<String>> = trace
+            .steps
+            .iter()
+            .map(|step| wrap(&step.sentence, if step.fault { BOLD } else { LETTERS }))
+            .collect();
+        let head = if bare { BARE_HEAD } else { HEAD };
+        let mut y = head + 28;
+        let mut rows = vec![(head, y)];
         for (step, text) in trace.steps.iter().zip(&texts) {
             let harms = newly(trace.moment(step.number - 1), &step.after).count();
             let lines = i32::try_from(text.len() + harms).unwrap_or(i32::MAX / LINE);
-            let row = (lines * LINE + 11).max(30);
+            let row = if bare { 30 } else { (lines * LINE + 11).max(30) };
             rows.push((y, y + row));
             y += row;
         }
         let mut layout = Self {
             width: x + 56,
             height: y + TAIL + 24,
+            bare,
+            left,
             lanes,
             clients: of(LaneKind::Client).collect(),
             nodes: of(LaneKind::Node).collect(),
@@ -104,7 +121,7 @@ impl Layout {
 
     /// Where the lanes begin and end.
     pub(super) fn across(&self) -> (i32, i32) {
-        (TEXT, self.width - 56)
+        (self.left, self.width - 56)
     }
 
     /// Height of a step, 0 for the start.
@@ -229,11 +246,11 @@ fn overlaps(trace: &Trace) -> Vec<Span> {
 }
 
 /// A sentence in lines.
-fn wrap(sentence: &str) -> Vec<String> {
+fn wrap(sentence: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in sentence.split_whitespace() {
         let Some(line) = lines.last_mut() else { break };
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > LETTERS {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > letters {
             lines.push(word.into());
         } else {
             if !line.is_empty() {
@@ -253,7 +270,7 @@ mod tests {
     fn a_long_sentence_is_broken_between_words() {
         let sentence =
             "B hears from node 0: granted, number 2; B asks all nodes to rise to 2, and waits for them";
-        let lines = wrap(sentence);
+        let lines = wrap(sentence, LETTERS);
         assert!(lines.len() == 2 && lines.iter().all(|line| line.chars().count() <= LETTERS), "{lines:?}");
         assert_eq!(lines.join(" "), sentence);
     }

@@ -18,6 +18,8 @@ pub struct Options<'a> {
     pub at: Option<usize>,
     /// Where a click on a step leads.
     pub link: Option<&'a dyn Fn(usize) -> String>,
+    /// Without the sentences: for two pictures side by side.
+    pub bare: bool,
 }
 
 /// The diagram as a document of its own.
@@ -28,7 +30,7 @@ pub fn svg(trace: &Trace, options: Options<'_>) -> String {
 
 /// The diagram as a part of a page.
 pub fn picture(trace: &Trace, options: Options<'_>) -> Markup {
-    let layout = Layout::new(trace);
+    let layout = Layout::new(trace, options.bare);
     let (width, height) = (layout.width, layout.height);
     let role = if options.link.is_some() { "group" } else { "img" };
     html! {
@@ -38,7 +40,8 @@ pub fn picture(trace: &Trace, options: Options<'_>) -> Markup {
             desc id="rf-desc" { (described(trace)) }
             style { (PreEscaped(include_str!("style.css"))) }
             rect class="paper" width=(width) height=(height) {}
-            (parts::heading(trace, &layout))
+            @if !options.bare { (parts::heading(trace)) }
+            (parts::names(trace, &layout))
             (parts::rows(trace, &layout, options))
             (parts::ticks(trace, &layout))
             (parts::harm(&layout))

@@ -6,17 +6,25 @@ use super::Options;
 use super::layout::{Layout, colour, newly};
 use crate::trace::{LaneKind, Mark, MarkKind, Message, Trace, Unit};
 
-/// Title, legend, names of the lanes.
-pub(super) fn heading(trace: &Trace, layout: &Layout) -> Markup {
-    let (clients, nodes) = layout.size();
-    let (left, right) = layout.across();
+/// Title and legend.
+pub(super) fn heading(trace: &Trace) -> Markup {
     html! {
         text class="title" x="12" y="22" { (trace.scenario) ": " (trace.shows) }
         (legend(trace))
-        line class="rule" x1=(12) x2=(right) y1="86" y2="86" {}
+    }
+}
+
+/// Names of the lanes.
+pub(super) fn names(trace: &Trace, layout: &Layout) -> Markup {
+    let (clients, nodes) = layout.size();
+    let (left, right) = layout.across();
+    let (base, _) = layout.row(0);
+    html! {
+        line class="rule" x1=(12) x2=(right) y1=(base - 6) y2=(base - 6) {}
         @for lane in &trace.lanes {
+            @let above = if lane.kind == LaneKind::Node { 22 } else { 12 };
             g class=(layout.colour(&lane.id)) {
-                text class="lane" x=(layout.x(&lane.id).unwrap_or(left)) y=(if lane.kind == LaneKind::Node { 70 } else { 80 }) {
+                text class="lane" x=(layout.x(&lane.id).unwrap_or(left)) y=(base - above) {
                     @if lane.kind == LaneKind::Client { "client " }
                     (lane.id)
                 }
@@ -25,7 +33,7 @@ pub(super) fn heading(trace: &Trace, layout: &Layout) -> Markup {
         @for node in 0..nodes {
             @for client in 0..clients {
                 g class=(colour(client)) {
-                    text class="sub" x=(layout.key_x(node, client)) y="83" { (trace.lanes[client].id) }
+                    text class="sub" x=(layout.key_x(node, client)) y=(base - 9) { (trace.lanes[client].id) }
                 }
             }
         }
@@ -57,7 +65,7 @@ fn legend(trace: &Trace) -> Markup {
 pub(super) fn rows(trace: &Trace, layout: &Layout, options: Options<'_>) -> Markup {
     html! {
         @if options.at == Some(0) { (row(layout, 0, "at")) }
-        (linked(options, 0, html! { text class="faint" x="40" y=(layout.y(0) + 4) { "start" } }))
+        (linked(options, 0, html! { text class="faint" x=(if layout.bare { 8 } else { 40 }) y=(layout.y(0) + 4) { "start" } }))
         @for step in &trace.steps {
             @if options.at == Some(step.number) {
                 (row(layout, step.number, "at"))
@@ -85,6 +93,9 @@ fn sentence(trace: &Trace, layout: &Layout, number: usize) -> Markup {
     let step = &trace.steps[number - 1];
     let lines = &layout.texts[number - 1];
     let harms: Vec<&String> = newly(trace.moment(number - 1), &step.after).collect();
+    if layout.bare {
+        return html! { text class="faint" x="30" y=(layout.y(number) + 4) text-anchor="end" { (number) } };
+    }
     let count = i32::try_from(lines.len() + harms.len()).unwrap_or(1);
     let first = layout.y(number) - (count - 1) * 15 / 2 + 4;
     let y = |line: usize| first + i32::try_from(line).unwrap_or(0) * 15;
@@ -126,7 +137,7 @@ pub(super) fn harm(layout: &Layout) -> Markup {
 pub(super) fn lanes(trace: &Trace, layout: &Layout) -> Markup {
     html! {
         @for x in trace.lanes.iter().filter_map(|lane| layout.x(&lane.id)) {
-            line class="rule" x1=(x) x2=(x) y1="92" y2=(layout.bottom()) {}
+            line class="rule" x1=(x) x2=(x) y1=(layout.row(0).0) y2=(layout.bottom()) {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod json;
 mod progress;
+mod serve;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -16,14 +17,25 @@ use redfence_model::world::Property;
 
 /// Check the lock protocol: every failure of Redlock as a trace, every claim with what was searched.
 #[derive(Parser)]
-#[command(name = "explore", version)]
+#[command(name = "explore", version, args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(clap::Args, Clone, Copy)]
+struct Serve {
+    /// Port of the page on 127.0.0.1; 0 for any that is free.
+    #[arg(long, default_value_t = 3000)]
+    port: u16,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show everything on a web page; what is done if nothing else is asked for.
+    Serve(Serve),
     /// Names of all scenarios, with what each shows.
     List {
         /// One JSON document.
@@ -84,7 +96,9 @@ fn main() -> ExitCode {
     if let Err(error) = ctrlc::set_handler(move || stop.store(true, std::sync::atomic::Ordering::Relaxed)) {
         eprintln!("explore: Ctrl-C will end it at once: {error}");
     }
-    match Args::parse().command {
+    let args = Args::parse();
+    match args.command.unwrap_or(Command::Serve(args.serve)) {
+        Command::Serve(Serve { port }) => serve::serve(port, &control.stop),
         Command::List { json } => list(json),
         Command::Check { scenarios, all, json, threads } => {
             check(&scenarios, all, json, threads.max(1), &control)
