@@ -170,7 +170,7 @@ async fn trace(
     work(move || {
         let at = story::at(&query)?;
         let story = Story::shortest(&shared.paths, &scenario, &property, paths::A_MOMENT)?;
-        page(pages::story::page(&story, at)?)
+        page(pages::story::page(&story, at, None)?)
     })
     .await
 }
@@ -188,9 +188,17 @@ async fn trace_export(
     .await
 }
 
-async fn path(place: Result<Path<String>, PathRejection>, Query(query): Parameters) -> Answer {
+async fn path(
+    State(shared): State<Arc<Shared>>,
+    place: Result<Path<String>, PathRejection>,
+    Query(query): Parameters,
+) -> Answer {
     let Path(scenario) = place?;
-    work(move || page(pages::story::page(&Story::chosen(&scenario, &query)?, story::at(&query)?)?)).await
+    work(move || {
+        let story = Story::chosen(&scenario, &query)?;
+        page(pages::story::page(&story, story::at(&query)?, story.origin(&shared.paths).as_ref())?)
+    })
+    .await
 }
 
 async fn path_export(

@@ -149,7 +149,7 @@ impl Runs {
             depth: found.map_or(progress.depth.load(Ordering::Relaxed), |outcome| outcome.depth),
             frontier: match run.done {
                 true => 0,
-                false => states.saturating_sub(progress.expanded.load(Ordering::Relaxed)),
+                false => progress.frontier.load(Ordering::Relaxed),
             },
             seconds: run.took.as_secs_f64(),
             most_states: run.most_states,

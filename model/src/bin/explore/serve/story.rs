@@ -85,6 +85,12 @@ impl Story {
         Self::new(scenario, path, Source::Chosen(from))
     }
 
+    /// The trace that this one was forked from, if it was and that is known by now.
+    pub(super) fn origin(&self, paths: &Paths) -> Option<Self> {
+        let Source::Chosen(Some(property)) = self.source else { return None };
+        Self::shortest(paths, self.scenario.name, &property.name(), super::paths::A_MOMENT).ok()
+    }
+
     /// This path.
     pub(super) fn new(scenario: Scenario, path: Vec<usize>, source: Source) -> Result<Self, Oops> {
         let trace = trace::record(&scenario, &path)?;

@@ -11,8 +11,12 @@ use super::super::story::{Source, Story};
 use super::matrix::repairs;
 use super::shell;
 
-/// The page, after so many steps; by default after the last.
-pub(in super::super) fn page(story: &Story, at: Option<usize>) -> Result<Markup, Oops> {
+/// The page, after so many steps; by default after the last. A fork shows also the trace it was forked from.
+pub(in super::super) fn page(
+    story: &Story,
+    at: Option<usize>,
+    origin: Option<&Story>,
+) -> Result<Markup, Oops> {
     let last = story.len();
     let at = at.unwrap_or(last);
     if at > last {
@@ -32,7 +36,10 @@ pub(in super::super) fn page(story: &Story, at: Option<usize>) -> Result<Markup,
         &html! {
             h1 class="small" { (heading(story)) }
             div class="story" {
+                div {
                 div class="picture" { (picture(trace, Options { at: Some(at), link: Some(&link), bare: false })) }
+                @if let Some(origin) = origin { (forked(story, origin)) }
+            }
                 div class="panel" {
                     (stepper(story, at))
                     (standing(trace, at))
@@ -61,6 +68,22 @@ fn heading(story: &Story) -> Markup {
     }
 }
 
+/// The trace that a fork comes from, with the last step they share marked.
+fn forked(story: &Story, origin: &Story) -> Markup {
+    let shared = story.path.iter().zip(&origin.path).take_while(|(one, other)| one == other).count();
+    html! {
+        section {
+            h2 { "The trace it was forked from" @if shared < origin.len() { ", after step " (shared) } }
+            ol class="origin" { @for step in &origin.trace.steps {
+                li class=[(step.number > shared).then_some("other-way")] {
+                    a href=(origin.at(step.number)) { (step.sentence) }
+                    @for name in &step.after.violated { " " span class="verdict violated" { (name) } }
+                }
+            } }
+        }
+    }
+}
+
 /// Back, forward, to the ends, to what is interesting.
 fn stepper(story: &Story, at: usize) -> Markup {
     let last = story.len();
@@ -68,11 +91,11 @@ fn stepper(story: &Story, at: usize) -> Markup {
     html! {
         nav class="stepper" aria-label="Steps" {
             (go(story, "first", "\u{ab}", "start (Home)", (at > 0).then_some(0)))
-            (go(story, "prev", "\u{2039} back", "one step back (left arrow)", at.checked_sub(1)))
+            (go(story, "prev", "\u{2039}", "one step back (left arrow)", at.checked_sub(1)))
             strong { "step " (at) " of " (last) }
-            (go(story, "next", "on \u{203a}", "one step on (right arrow)", (at < last).then_some(at + 1)))
+            (go(story, "next", "\u{203a}", "one step on (right arrow)", (at < last).then_some(at + 1)))
             (go(story, "last", "\u{bb}", "end (End)", (at < last).then_some(last)))
-            (go(story, "interesting", "event", "next interesting step (n)", next))
+            (go(story, "interesting", "next event", "next interesting step (n)", next))
         }
         input class="slider" type="range" min="0" max=(last) value=(at) aria-label="Step"
             data-address=(story.at(0)) hidden[last == 0];
