@@ -1,32 +1,16 @@
 //! The page over a real socket: every route, and what happens to bad input.
 
-use std::io::{BufRead, BufReader, Read, Write};
+#[path = "support/server.rs"]
+mod server;
+
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-/// A server that ends with the test.
-struct Server {
-    child: Child,
-    address: String,
-    _output: BufReader<ChildStdout>,
-}
+use server::Server;
 
 impl Server {
-    fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_explore"))
-            .args(["serve", "--port", "0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("explore runs");
-        let mut output = BufReader::new(child.stdout.take().expect("its output"));
-        let mut line = String::new();
-        output.read_line(&mut line).expect("it says where it listens");
-        let address = line.strip_prefix("http://").and_then(|rest| rest.split('/').next());
-        let address = address.expect("an address").to_owned();
-        Self { child, address, _output: output }
-    }
-
     fn say(&self, head: &str, body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
@@ -75,13 +59,6 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         panic!("the run does not end");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -66,7 +66,14 @@ impl Paths {
         patience: Duration,
     ) -> Result<Option<Vec<usize>>, Oops> {
         let name = (scenario.name, property);
-        self.begin(scenario, property)?;
+        let full =
+            |entries: &mut HashMap<Name, Entry>| !entries.contains_key(&name) && under_way(entries) >= MOST;
+        let waited = self.known.news.wait_timeout_while(self.known.entries(), patience, full);
+        let (mut entries, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            return Err(Oops::soon(StatusCode::ACCEPTED, "waiting for another search to end"));
+        }
+        self.begin(&mut entries, scenario, property);
         let searching = |entries: &mut HashMap<Name, Entry>| match entries.get_mut(&name) {
             Some(Entry::Searching { unwatched, .. }) => {
                 *unwatched = 0;
@@ -77,7 +84,7 @@ impl Paths {
         let (entries, _) = self
             .known
             .news
-            .wait_timeout_while(self.known.entries(), patience, searching)
+            .wait_timeout_while(entries, patience, searching)
             .unwrap_or_else(PoisonError::into_inner);
         match entries.get(&name) {
             Some(Entry::Found(path)) => Ok(path.clone()),
@@ -102,22 +109,20 @@ impl Paths {
         }
     }
 
-    fn begin(&self, scenario: &Scenario, property: Property) -> Result<(), Oops> {
-        let mut entries = self.known.entries();
+    fn begin(&self, entries: &mut HashMap<Name, Entry>, scenario: &Scenario, property: Property) {
         let name = (scenario.name, property);
         if entries.contains_key(&name) {
-            return Ok(());
-        }
-        let busy = entries.values().filter(|entry| matches!(entry, Entry::Searching { .. })).count();
-        if busy >= MOST {
-            return Err(Oops::soon(StatusCode::ACCEPTED, "waiting for another search to end"));
+            return;
         }
         let control = Control::default();
         entries.insert(name, Entry::Searching { control: control.clone(), unwatched: 0 });
         let (known, scenario) = (self.known.clone(), scenario.clone());
         std::thread::spawn(move || known.search(&scenario, property, &control));
-        Ok(())
     }
+}
+
+fn under_way(entries: &HashMap<Name, Entry>) -> usize {
+    entries.values().filter(|entry| matches!(entry, Entry::Searching { .. })).count()
 }
 
 impl Known {
@@ -154,6 +159,8 @@ impl Known {
             let mut entries = self.entries();
             let Some(Entry::Searching { unwatched, .. }) = entries.get_mut(&name) else { return };
             *unwatched += 1;
+            // Whoever waits for it says so when woken.
+            self.news.notify_all();
             let far = control.progress.states.load(Ordering::Relaxed) > MOST_STATES;
             if far || PERIOD * periods > LONGEST || *unwatched >= UNWATCHED {
                 control.stop.store(true, Ordering::Relaxed);
