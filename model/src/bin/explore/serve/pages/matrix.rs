@@ -109,7 +109,7 @@ fn row(repair: bool, scenario: &Scenario, found: Option<&Outcome>) -> Markup {
     html! {
         tr class=[repair.then_some("repair")] id=(scenario.name) {
             th scope="row" {
-                @if repair { span class="mend" { "\u{21b3} repaired " } }
+                @if repair { span class="mend" { "\u{21b3} " (if scenario.name.ends_with("-fenced") { "fenced" } else { "repaired" }) " " } }
                 a href=(format!("/path/{}", scenario.name)) title="step through it by hand" { (scenario.name) }
                 @if scenario.size == Size::Full { small { " long" } }
                 span class="shows" { (scenario.shows) }
