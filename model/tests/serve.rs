@@ -153,7 +153,7 @@ fn bad_addresses_get_a_page_that_says_what_is_wrong() {
     server.get("/path/%ff").says(400, &["UTF-8"]);
     server.get("/path/%3Cscript%3Ealert(1)%3C%2Fscript%3E").says(404, &["&lt;script&gt;"]);
     server.post("/tour", "").says(405, &["POST is not possible"]);
-    server.post("/run", "nonsense").says(400, &["missing field"]);
+    server.post("/run", "nonsense").says(400, &["`scenario` is missing"]);
     server.post("/run", "scenario=nope").says(404, &["no scenario is named"]);
     server.post("/run", "scenario=fact7-classic&states=0").says(400, &["at least 1"]);
     server
@@ -198,6 +198,28 @@ fn a_search_ends_at_its_bounds_or_when_it_is_cancelled_and_is_the_only_one() {
     server.get("/path/fact7-classic?steps=0").says(200, &["step 1 of 1"]);
     server.post("/run/cancel", "").says(303, &[]);
     assert_eq!(server.wait_for_the_run()["ended"], "cancelled");
+}
+
+#[test]
+fn a_scenario_can_be_changed_and_what_is_found_can_be_stepped_through() {
+    let server = Server::start();
+    server.post("/run", "scenario=fact7-classic&empty-restart=1&pause=&margin=1").says(303, &[]);
+    let end = server.wait_for_the_run();
+    assert_eq!(end["scenario"], "fact7-classic~empty-restart=1", "{end}");
+    let found = end["outcome"]["properties"].as_array().expect("a list");
+    let belief = found.iter().find(|property| property["name"] == "belief").expect("belief");
+    assert_eq!(
+        (&belief["found"], &belief["steps"]),
+        (&serde_json::json!("violated"), &serde_json::json!(11))
+    );
+    server.get("/run").says(200, &["A changed scenario", "/trace/fact7-classic~empty-restart=1/belief"]);
+    let trace = server.get_found("/trace/fact7-classic~empty-restart=1/belief");
+    trace.says(200, &["step 11 of 11", "WIPE"]);
+    server.get("/path/fact7-classic~margin=3").says(400, &["margin", "at most 2"]);
+    server.get("/path/fact7-classic~sunshine=1").says(400, &["sunshine"]);
+    server.get("/path/fact7-classic~pause=many").says(400, &["not a number"]);
+    server.get("/path/fact3-tokens~margin=1").says(400, &["no clocks"]);
+    server.get("/path/nothing~pause=1").says(404, &["no scenario is named"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod pages;
 mod paths;
 mod run;
 mod story;
+mod variant;
 
 use std::collections::HashMap;
 use std::io;
@@ -220,10 +221,10 @@ async fn run_page(State(shared): State<Arc<Shared>>, Query(query): Parameters) -
 
 async fn run_start(
     State(shared): State<Arc<Shared>>,
-    form: Result<Form<run::Wanted>, FormRejection>,
+    form: Result<Form<HashMap<String, String>>, FormRejection>,
 ) -> Answer {
-    let Form(wanted) = form?;
-    shared.runs.start(&wanted)?;
+    let Form(form) = form?;
+    shared.runs.start(&form)?;
     Ok(Redirect::to("/run").into_response())
 }
 

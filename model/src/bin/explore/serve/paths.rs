@@ -131,7 +131,8 @@ impl Known {
         let known = self.clone();
         let watched = control.clone();
         std::thread::spawn(move || known.watch(name, &watched));
-        let found = shortest(scenario, property, control);
+        let search = || shortest(scenario, property, control);
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(search));
         let states = control.progress.states.load(Ordering::Relaxed);
         let mut entries = self.entries();
         let unwatched = match entries.remove(&name) {
@@ -139,13 +140,14 @@ impl Known {
             _ => 0,
         };
         match found {
-            Ok(path) => {
+            Ok(Ok(path)) => {
                 entries.insert(name, Entry::Found(path));
             }
-            Err(Error::Ended) if unwatched < UNWATCHED => {
+            Ok(Err(Error::Ended)) if unwatched < UNWATCHED => {
                 entries.insert(name, Entry::TooLong(states));
             }
-            Err(_) => {}
+            // Not now, or it broke: whoever asks again gets another search.
+            Ok(Err(_)) | Err(_) => {}
         }
         self.news.notify_all();
     }

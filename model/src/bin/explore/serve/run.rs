@@ -1,6 +1,6 @@
 //! A search started from the page: one at a time, bounded, watched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use redfence_model::check::Control;
 use redfence_model::scenario::{self, Outcome, Scenario};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::oops::Oops;
-use super::story;
+use super::{story, variant};
 use crate::json::{CheckedScenario, outcome};
 
 /// How often a run is looked at.
@@ -23,14 +23,6 @@ const MOST_KIB: u64 = 4 << 20;
 /// What a run gets if nobody says otherwise, and what it can get.
 const STATES: (u64, u64) = (5_000_000, 50_000_000);
 const SECONDS: (u64, u64) = (120, 3_600);
-
-/// What a form asks for.
-#[derive(Deserialize)]
-pub(super) struct Wanted {
-    scenario: String,
-    states: Option<u64>,
-    seconds: Option<u64>,
-}
 
 /// The run under way or the last one, and what all runs of this process have found.
 #[derive(Default)]
@@ -85,11 +77,14 @@ impl Runs {
         self.now().outcomes.clone()
     }
 
-    /// Begins a run.
-    pub(super) fn start(&self, wanted: &Wanted) -> Result<(), Oops> {
-        let scenario = story::scenario(&wanted.scenario)?;
-        let most_states = within("states", wanted.states, STATES)?;
-        let most = Duration::from_secs(within("seconds", wanted.seconds, SECONDS)?);
+    /// Begins the run that a form asks for.
+    pub(super) fn start(&self, form: &HashMap<String, String>) -> Result<(), Oops> {
+        let Some(name) = form.get("scenario") else {
+            return Err(Oops::new(StatusCode::BAD_REQUEST, "which scenario? `scenario` is missing"));
+        };
+        let scenario = variant::wanted(&story::scenario(name)?, form)?;
+        let most_states = within("states", form.get("states"), STATES)?;
+        let most = Duration::from_secs(within("seconds", form.get("seconds"), SECONDS)?);
         let mut now = self.now();
         if let Some(run) = now.run.as_ref().filter(|run| !run.done) {
             let text = format!("{} is being searched; one search at a time", run.scenario);
@@ -191,24 +186,33 @@ fn lock(now: &Mutex<Now>) -> MutexGuard<'_, Now> {
     now.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn within(what: &str, wanted: Option<u64>, (usual, most): (u64, u64)) -> Result<u64, Oops> {
-    match wanted.unwrap_or(usual) {
-        0 => Err(Oops::new(StatusCode::BAD_REQUEST, format!("{what}: at least 1"))),
-        wanted if wanted > most => Err(Oops::new(
-            StatusCode::BAD_REQUEST,
-            format!("{what}: {wanted} is more than this page searches, {most}"),
-        )),
-        wanted => Ok(wanted),
+fn within(what: &str, wanted: Option<&String>, (usual, most): (u64, u64)) -> Result<u64, Oops> {
+    let wrong = |text: String| Err(Oops::new(StatusCode::BAD_REQUEST, text));
+    let Some(text) = wanted else { return Ok(usual) };
+    match text.parse() {
+        Ok(0) => wrong(format!("{what}: at least 1")),
+        Ok(wanted) if wanted > most => {
+            wrong(format!("{what}: {wanted} is more than this page searches, {most}"))
+        }
+        Ok(wanted) => Ok(wanted),
+        Err(_) => wrong(format!("{what}: `{text}` is not a number")),
     }
 }
 
 fn search(now: &Mutex<Now>, scenario: &Scenario, control: &Control) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let outcome = scenario::check(scenario, threads, control);
+    let checked = || scenario::check(scenario, threads, control);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(checked));
     let mut now = lock(now);
-    now.outcomes.insert(scenario.name, outcome);
-    if let Some(run) = &mut now.run {
+    let Now { run, outcomes } = &mut *now;
+    if let Some(run) = run {
         run.done = true;
+        match outcome {
+            Ok(outcome) => {
+                outcomes.insert(scenario.name, outcome);
+            }
+            Err(_) => run.end("the search broke; please report it"),
+        }
     }
 }
 

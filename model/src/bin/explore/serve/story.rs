@@ -10,6 +10,7 @@ use redfence_model::world::Property;
 
 use super::oops::Oops;
 use super::paths::Paths;
+use super::variant;
 
 /// Longer paths are refused.
 const LONGEST: usize = 1_000;
@@ -184,8 +185,11 @@ pub(super) fn at(query: &HashMap<String, String>) -> Result<Option<usize>, Oops>
     query.get("at").map(number).transpose()
 }
 
-/// The scenario of this name.
+/// The scenario of this name, with what the name says is changed.
 pub(super) fn scenario(name: &str) -> Result<Scenario, Oops> {
+    if let Some((base, changes)) = name.split_once(variant::MARK) {
+        return variant::changed(scenario(base)?, changes);
+    }
     scenario::find(name).map_err(|near| {
         let near = near.into_iter().map(|name| (name.to_owned(), format!("/path/{name}"))).collect();
         Oops::new(StatusCode::NOT_FOUND, format!("no scenario is named `{name}`")).near(near)
