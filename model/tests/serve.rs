@@ -93,7 +93,7 @@ fn every_page_is_there_and_asks_nothing_of_other_hosts() {
     );
     server
         .get("/trace/s3-empty-restart/belief?at=9")
-        .says(200, &["WIPE 0", "step 9 of 11", "nothing violated here"]);
+        .says(200, &["WIPE 0", "step 9 of 11", "\u{2713} belief"]);
     server.get("/path/s3-empty-restart").says(200, &["step 0 of 0", "A starts: asks every node"]);
     let fork = server.get("/path/s3-empty-restart?steps=0.0.0&at=2&from=belief");
     fork.says(200, &["what if?", "The trace it was forked from", "step 2 of 3"]);

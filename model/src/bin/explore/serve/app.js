@@ -7,11 +7,9 @@ async function go(address, record) {
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const main = page.querySelector("main");
   if (!main) { location.assign(address); return; }
-  const panel = document.querySelector(".panel"), top = panel ? panel.scrollTop : 0;
   document.querySelector("main").replaceWith(main);
   document.title = page.title;
   if (record) history[record](null, "", address);
-  if (main.querySelector(".panel")) main.querySelector(".panel").scrollTop = Math.min(top, 0);
   ready();
 }
 
@@ -59,7 +57,9 @@ function ready() {
 
 async function look(progress) {
   if (!progress.isConnected) return;
-  const now = await (await fetch("/run/progress")).json();
+  const answer = await fetch("/run/progress").catch(() => null);
+  if (!answer) { progress.querySelector("[role=status]").textContent = "the server has ended"; return; }
+  const now = await answer.json();
   if (!now.running) { go("/run", null); return; }
   for (const field of progress.querySelectorAll("[data-field]")) {
     const value = now[field.dataset.field];

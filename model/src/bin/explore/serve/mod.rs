@@ -59,7 +59,11 @@ pub(crate) fn serve(port: u16, stop: &Arc<AtomicBool>) -> ExitCode {
         crate::say(&format!("http://{address}/   (Ctrl-C ends it)"));
         let shared = Arc::new(Shared { paths: Paths::default(), runs: Runs::default() });
         pages::tour::prepare(&shared.paths);
-        axum::serve(listener, router(shared)).with_graceful_shutdown(stopped(stop.clone())).await
+        // Nothing is lost when an answer is cut off: told to stop, it stops.
+        tokio::select! {
+            served = async { axum::serve(listener, router(shared)).await } => served,
+            () = stopped(stop.clone()) => Ok(()),
+        }
     });
     // Searches that are still under way end with the process.
     runtime.shutdown_background();

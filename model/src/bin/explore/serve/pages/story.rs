@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use redfence_model::draw::{Options, picture};
 use redfence_model::scenario;
 use redfence_model::trace::{Change, Choice, Trace, choices};
+use redfence_model::world::{Kind, Property};
 
 use super::super::oops::Oops;
 use super::super::story::{Source, Story};
@@ -42,7 +43,7 @@ pub(in super::super) fn page(
             }
                 div class="panel" {
                     (stepper(story, at))
-                    (standing(trace, at))
+                    (standing(story, at))
                     (what_if(story, at, &possible))
                     (differences(trace, at))
                     (links(story))
@@ -121,20 +122,31 @@ fn interesting(trace: &Trace, at: usize) -> Option<usize> {
         .map(|step| step.number)
 }
 
-/// The step in words, and what is true after it.
-fn standing(trace: &Trace, at: usize) -> Markup {
+/// The step in words, and every property after it.
+fn standing(story: &Story, at: usize) -> Markup {
+    let trace = &story.trace;
     let moment = trace.moment(at);
+    let step = at.checked_sub(1).map(|index| &trace.steps[index]);
+    let expect = story.scenario.expect.iter().map(|expect| expect.property);
+    let always = expect.filter(|property| property.kind() == Kind::Always).map(Property::name);
     html! {
         section aria-live="polite" {
-            p class="sentence" { @match at.checked_sub(1).map(|index| &trace.steps[index]) {
+            p class="sentence" { @match step {
                 Some(step) => (step.sentence),
                 None => "Nothing has happened yet.",
             } }
-            @for name in &moment.violated { span class="verdict violated" { "violated: " (name) } " " }
-            @for name in at.checked_sub(1).map(|index| &trace.steps[index].reached).into_iter().flatten() {
-                span class="verdict reached" { "reached: " (name) } " "
+            p class="standing" {
+                @for name in always {
+                    @match moment.violated.contains(&name) {
+                        true => span class="verdict violated" { "\u{2717} " (name) " violated" },
+                        false => span class="verdict holds" { "\u{2713} " (name) },
+                    }
+                    " "
+                }
+                @for name in step.map(|step| &step.reached).into_iter().flatten() {
+                    span class="verdict reached" { "reached: " (name) } " "
+                }
             }
-            @if moment.violated.is_empty() { span class="verdict holds" { "nothing violated here" } }
         }
     }
 }
@@ -203,6 +215,10 @@ fn links(story: &Story) -> Markup {
                     a href=(story.export("svg")) download { "SVG" } ", "
                     a href=(story.export("html")) download { "one HTML file" } }
                 li { a href=(format!("/run?scenario={name}")) { "search this scenario" } }
+            }
+            p class="keys" {
+                kbd { "\u{2190}" } " " kbd { "\u{2192}" } " step, " kbd { "Home" } " " kbd { "End" } " ends, " kbd { "n" }
+                " next event, " kbd { "1" } "\u{2013}" kbd { "9" } " what happens next"
             }
             details { summary { "What is assumed" }
                 dl { @for assumption in &story.trace.assumptions { dt { (assumption.name) } dd { (assumption.value) } } }
