@@ -2,6 +2,7 @@
 //! at each before committing it.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use redfence_model::check::Control;
 use redfence_model::draw::{Options, svg};
@@ -62,4 +63,20 @@ fn a_trace_that_names_nobody_is_still_drawn() {
     assert!(svg(&trace, Options::default()).contains("</svg>"));
     trace.steps.clear();
     assert!(svg(&trace, Options { at: Some(99), link: None, bare: true }).contains("start"));
+}
+
+#[test]
+fn the_command_line_draws_the_same_picture_and_says_where_it_cannot() {
+    let draw = |file: &str| {
+        let args = ["trace", "s3-empty-restart", "belief", "--json", "--svg", file];
+        Command::new(env!("CARGO_BIN_EXE_explore")).args(args).output().expect("explore runs")
+    };
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("drawn.svg");
+    let output = draw(file.to_str().expect("a plain path"));
+    assert!(output.status.success());
+    let trace: Trace = serde_json::from_slice(&output.stdout).expect("one trace");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), svg(&trace, Options::default()));
+    let nowhere = draw("/nowhere/at/all.svg");
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/nowhere/at/all.svg"));
 }

@@ -51,7 +51,7 @@ impl Server {
     }
 
     fn wait_for_the_run(&self) -> serde_json::Value {
-        for _ in 0..600 {
+        for _ in 0..1_200 {
             let now = self.progress();
             if now["running"] == false {
                 return now;
@@ -203,7 +203,7 @@ fn a_search_ends_at_its_bounds_or_when_it_is_cancelled_and_is_the_only_one() {
 #[test]
 fn a_scenario_can_be_changed_and_what_is_found_can_be_stepped_through() {
     let server = Server::start();
-    server.post("/run", "scenario=fact7-classic&empty-restart=1&pause=&margin=1").says(303, &[]);
+    server.post("/run", "scenario=fact7-classic&empty-restart=1&pause=&margin=1&seconds=10").says(303, &[]);
     let end = server.wait_for_the_run();
     assert_eq!(end["scenario"], "fact7-classic~empty-restart=1", "{end}");
     let found = end["outcome"]["properties"].as_array().expect("a list");

@@ -255,7 +255,7 @@ fn mark_at(layout: &Layout, mark: &Mark, y: i32) -> Markup {
             MarkKind::Begins => g class=(layout.colour(&mark.lane)) { circle class="bar" cx=(x) cy=(y) r="4" {} },
             MarkKind::Fails | MarkKind::Ends => g class=(layout.colour(&mark.lane)) {
                 path class="line" d=(format!("M {} {} h 16", x - 8, y)) {}
-                (said(x + 11, y, &mark.text, "mark"))
+                (said(x + 12, y + 15, &mark.text, "mark"))
             },
             MarkKind::KeyEnds => {}
             MarkKind::Refused => {
