@@ -21,7 +21,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             "fact3-tokens-lossy",
             "the same when any number of answers is lost and requests arrive late",
             faults(TOKENS, Faults { loss: UNLIMITED, ..Faults::NONE }),
-            1,
+            3_368_883,
             &[holds(TokenOrder), reached(AllWin)],
         )),
         scenario(

@@ -22,13 +22,13 @@ fn numbers_and_nodes() -> Vec<Scenario> {
         scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin), reached(Confirm)])
     };
     vec![
-        safe(
+        long(safe(
             "v2-numbers-apart",
             2_642_751,
             "numbers start apart: one confirm round brings them together",
             numbers(TOKENS, APART),
-        ),
-        safe("v2-numbers-all-apart", 1, "the same from 3,1,0", numbers(TOKENS, STEPS)),
+        )),
+        long(safe("v2-numbers-all-apart", 7_224_643, "the same from 3,1,0", numbers(TOKENS, STEPS))),
         long(safe("v2-three-clients", 1, "three clients", three)),
         long(safe("v2-three-clients-apart", 1, "three clients from 2,0,0", numbers(three, APART))),
         long(safe("v2-three-clients-all-apart", 1, "three clients from 3,1,0", numbers(three, STEPS))),
@@ -37,12 +37,12 @@ fn numbers_and_nodes() -> Vec<Scenario> {
         long(safe("v2-five-nodes", 1, "five nodes", five)),
         long(safe("v2-five-nodes-apart", 1, "five nodes from 2,0,0,0,0", numbers(five, APART))),
         long(safe("v2-five-nodes-all-apart", 1, "five nodes from 3,1,0,0,0", numbers(five, STEPS))),
-        safe(
+        long(safe(
             "v2-four-nodes",
             1,
             "an even number of nodes: the quorum is three of four",
             Settings { nodes: 4, ..NO_HINT },
-        ),
+        )),
         safe(
             "v2-two-nodes",
             1,
@@ -54,20 +54,20 @@ fn numbers_and_nodes() -> Vec<Scenario> {
 
 fn hints_and_repeats() -> Vec<Scenario> {
     vec![
-        scenario(
+        long(scenario(
             "v3-any-hint",
             "hints are advice: any value is safe",
             Settings { hint: Hint::Any(3), ..numbers(TOKENS, APART) },
-            1,
+            10_329_776,
             &[holds(TokenOrder), reached(AllWin)],
-        ),
-        scenario(
+        )),
+        long(scenario(
             "v2-repeated-request",
             "a grant or a confirm that is sent twice and done twice, at any later moment",
             faults(NO_HINT, Faults { repeat: 1, ..NONE }),
-            1,
+            4_938_223,
             &[holds(TokenOrder), reached(AllWin)],
-        ),
+        )),
         long(scenario(
             "v2-repeated-requests-apart",
             "two of them, numbers apart",
@@ -102,13 +102,13 @@ fn lost_data() -> Vec<Scenario> {
             638_993,
             &[holds(TokenOrder), reached(AllWin)],
         ),
-        scenario(
+        long(scenario(
             "v4b-two-empty-nodes",
             "the same with two wipes",
             faults(NO_HINT, Faults { wipe: 2, ..NONE }),
             1_606_302,
             &[holds(TokenOrder), reached(AllWin)],
-        ),
+        )),
         scenario(
             "v6-lost-tail",
             "a node loses its last writes but keeps its epoch: unsafe, and nobody can see it",
@@ -136,13 +136,13 @@ fn starts() -> Vec<Scenario> {
             1,
             &[holds(TokenOrder), reached(AllWin)],
         )),
-        scenario(
+        long(scenario(
             "v5a-automatic-start-late",
             "a start decided on before a grant arrives at a node that was wiped after it: a token repeats",
             faults(with(&[Job::Start { floor: 0 }, Job::Start { floor: 0 }]), Faults { wipe: 1, ..NONE }),
             0,
             &[violated(TokenOrder, 1)],
-        ),
+        )),
         long(scenario(
             "v5-two-inits",
             "two operators start the nodes at the same time into different epochs",
