@@ -90,7 +90,7 @@ fn classic() -> Vec<Scenario> {
                 ..faults(pairs, late)
             },
             0,
-            &[violated(Belief, 1)],
+            &[violated(Belief, 13)],
         )),
         long(scenario(
             "s13-owner-reused-repaired",
@@ -341,21 +341,21 @@ fn tokens() -> Vec<Scenario> {
             "m-epoch-ignored",
             "stands of different epochs count as equal while a wiped node is brought back",
             healed(1),
-            1,
+            19,
         )),
         long(order(
             "epoch-ignored",
             "m-epoch-ignored-in-confirm",
             "the same from 2,0,0, in the confirm round",
             numbers(healed(1), [2, 0, 0, 0, 0]),
-            1,
+            21,
         )),
         long(order(
             "readmit-minority",
             "m-readmit-minority",
             "a re-admission is content with the numbers of one intact node",
             healed(1),
-            1,
+            18,
         )),
         long(order(
             "readmit-keeps-epoch",
@@ -369,7 +369,7 @@ fn tokens() -> Vec<Scenario> {
             "m-admit-unclaimed",
             "a re-admission claims nothing and admits whichever node is empty after the reading",
             healed(2),
-            1,
+            20,
         )),
         order(
             "empty-votes",

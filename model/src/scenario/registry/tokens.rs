@@ -133,7 +133,7 @@ fn starts() -> Vec<Scenario> {
             "v5a-automatic-start-two-clients",
             "one starts fresh nodes, may die half-way, and two clients ask already",
             faults(with(&[Job::Start { floor: 1 }]), Faults { operator_crash: 1, ..NONE }),
-            1,
+            325_397,
             &[holds(TokenOrder), reached(AllWin)],
         )),
         long(scenario(
@@ -141,12 +141,16 @@ fn starts() -> Vec<Scenario> {
             "a start decided on before a grant arrives at a node that was wiped after it: a token repeats",
             faults(with(&[Job::Start { floor: 0 }, Job::Start { floor: 0 }]), Faults { wipe: 1, ..NONE }),
             0,
-            &[violated(TokenOrder, 1)],
+            &[violated(TokenOrder, 23)],
         )),
         long(scenario(
             "v5-two-inits",
             "two operators start the nodes at the same time into different epochs",
-            with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }]),
+            Settings {
+                clients: 1,
+                attempts: 2,
+                ..with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }])
+            },
             1,
             &[holds(TokenOrder), reached(Win)],
         )),
