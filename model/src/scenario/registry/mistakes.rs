@@ -51,6 +51,12 @@ fn harmless() -> Vec<Scenario> {
 fn classic() -> Vec<Scenario> {
     let late = Faults { loss: 1, ..NONE };
     let pairs = Settings { work: Work::Nothing, ..CLASSIC };
+    let retried = Settings {
+        attempts: 2,
+        time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
+        abandon: true,
+        ..faults(pairs, late)
+    };
     vec![
         with(
             "plain-delete",
@@ -82,28 +88,24 @@ fn classic() -> Vec<Scenario> {
         long(scenario(
             "s13-owner-reused",
             "one owner value for all attempts of a client: a late release frees the next attempt's key",
-            Settings {
-                owners: Owners::PerClient,
-                attempts: 2,
-                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
-                abandon: true,
-                ..faults(pairs, late)
-            },
+            Settings { owners: Owners::PerClient, ..retried },
             0,
             &[violated(Belief, 13)],
         )),
-        long(scenario(
+        scenario(
+            "s13-owner-reused-one-node",
+            "the same on one node",
+            Settings { nodes: 1, owners: Owners::PerClient, ..retried },
+            0,
+            &[violated(Belief, 9)],
+        ),
+        scenario(
             "s13-owner-reused-repaired",
-            "a fresh owner value for each attempt: the late release finds another's key, and leaves it",
-            Settings {
-                attempts: 2,
-                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
-                abandon: true,
-                ..faults(pairs, late)
-            },
-            1,
+            "a fresh owner value for each attempt, on one node: the late release finds another's key, and leaves it",
+            Settings { nodes: 1, ..retried },
+            22_686,
             &[holds(Belief), holds(ReleaseSafety)],
-        )),
+        ),
         with(
             "validity-from-end",
             scenario(
@@ -200,7 +202,7 @@ fn classic() -> Vec<Scenario> {
             "s18-two-steps-repaired",
             "key and TTL in one step: a crash leaves the key for a TTL and no longer",
             faults(CLASSIC, Faults { crash: 1, ..NONE }),
-            1,
+            31_872,
             &[holds(Orphan), holds(Belief)],
         ),
         with(

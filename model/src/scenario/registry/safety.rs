@@ -192,8 +192,8 @@ fn clients() -> Vec<Scenario> {
             "s8-stopped-clock-fenced",
             "the fence keeps the data safe",
             faults(FENCED, stop),
-            1,
-            &[violated(Belief, 1), holds(Damage), holds(TokenOrder), reached(FenceRefuses)],
+            3_939_106,
+            &[violated(Belief, 14), holds(Damage), holds(TokenOrder), reached(FenceRefuses)],
         )),
         long(scenario(
             "s10-pause-after-check",

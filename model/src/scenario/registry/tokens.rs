@@ -45,7 +45,7 @@ fn numbers_and_nodes() -> Vec<Scenario> {
         )),
         safe(
             "v2-two-nodes",
-            1,
+            5924,
             "two nodes: the quorum is both",
             Settings { nodes: 2, abandon: true, ..numbers(TOKENS, APART) },
         ),
@@ -151,7 +151,7 @@ fn starts() -> Vec<Scenario> {
                 attempts: 2,
                 ..with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }])
             },
-            1,
+            543_214,
             &[holds(TokenOrder), reached(Win)],
         )),
     ]
@@ -162,12 +162,49 @@ fn readmissions() -> Vec<Scenario> {
     let rising: &'static [Job] = &[Job::Readmit { draw: 1 }, Job::Readmit { draw: 2 }];
     let falling: &'static [Job] = &[Job::Readmit { draw: 2 }, Job::Readmit { draw: 1 }];
     let healed = |operators, wipe| Settings { operators, ..faults(NO_HINT, Faults { wipe, ..NONE }) };
+    let lone = |settings| Settings { clients: 1, attempts: 2, ..settings };
     let dying =
         |operators| Settings { operators, ..faults(NO_HINT, Faults { wipe: 2, operator_crash: 1, ..NONE }) };
     let safe = |name, states, shows, settings| {
         scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin)])
     };
     vec![
+        safe(
+            "v4c-readmission-one-client",
+            25_422,
+            "a wiped node is brought back into a new epoch, above every number, between and during two attempts of one client",
+            lone(healed(one, 1)),
+        ),
+        safe(
+            "v4c-readmission-lossy-one-client",
+            1,
+            "the same when two answers or requests are lost or late",
+            lone(Settings { faults: Faults { wipe: 1, loss: 2, ..NONE }, ..healed(one, 1) }),
+        ),
+        safe(
+            "v4c-readmission-other-resource-one-client",
+            1,
+            "the same while another resource's numbers rise: resources meet in the node record alone",
+            lone(Settings { faults: Faults { wipe: 1, neighbour: 2, ..NONE }, ..healed(one, 1) }),
+        ),
+        safe(
+            "v4c-two-readmissions-one-client",
+            2_588_564,
+            "two wipes; the first run may die half-way",
+            lone(dying(rising)),
+        ),
+        safe(
+            "v4c-two-readmissions-falling-one-client",
+            2_588_564,
+            "the same, the second run draws the smaller number",
+            lone(dying(falling)),
+        ),
+        safe(
+            "v4c-overlapping-readmissions-one-client",
+            1,
+            "two runs at the same time on three nodes: within these bounds no harm",
+            lone(Settings { overlap: true, ..healed(rising, 2) }),
+        ),
         long(safe(
             "v4c-readmission",
             1,
