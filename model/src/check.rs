@@ -46,6 +46,8 @@ pub struct Progress {
     pub states: AtomicU64,
     /// Of these, states whose successors are known.
     pub expanded: AtomicU64,
+    /// Different states whose successors are not known yet.
+    pub frontier: AtomicU64,
     /// Length of the longest path so far.
     pub depth: AtomicU64,
 }
@@ -128,7 +130,7 @@ pub fn search<Y: System>(
     target: impl Fn(&Y, &Y::State) -> bool + Send + Sync + 'static,
 ) -> Found<Y> {
     let progress = &control.progress;
-    [&progress.states, &progress.expanded, &progress.depth]
+    [&progress.states, &progress.expanded, &progress.frontier, &progress.depth]
         .iter()
         .for_each(|n| n.store(0, Ordering::Relaxed));
     let over = Arc::new(AtomicBool::new(false));
@@ -148,7 +150,10 @@ fn watch<Y: System>(
 ) -> Found<Y> {
     let progress = &control.progress;
     let note = |checker: &dyn Fn() -> (usize, usize)| {
+        // In this order: what is expanded has been found before.
+        let expanded = progress.expanded.load(Ordering::Relaxed);
         let (states, depth) = checker();
+        progress.frontier.store((states as u64).saturating_sub(expanded), Ordering::Relaxed);
         progress.states.store(states as u64, Ordering::Relaxed);
         progress.depth.store(depth as u64, Ordering::Relaxed);
     };

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::scenario::{Expect, Outcome, Scenario, Story, Verdict, assumptions};
+use crate::scenario::{Expect, Outcome, Scenario, Verdict, assumptions};
+use crate::trace::Trace;
 use crate::world::{Kind, Property};
 
 /// One scenario's outcome, on one line, with every surprise on a line of its own.
@@ -69,16 +70,16 @@ pub fn looked_for(property: Property) -> String {
 }
 
 /// A trace as numbered sentences, with what each step changes.
-pub fn story(scenario: &Scenario, property: Property, story: &Story) -> String {
-    let mut text = format!("{}: {}\n", scenario.name, scenario.shows);
-    for (name, value) in assumptions(&scenario.settings) {
-        let _ = writeln!(text, "  {name}: {value}");
+pub fn story(trace: &Trace, property: Property) -> String {
+    let mut text = format!("{}: {}\n", trace.scenario, trace.shows);
+    for assumption in &trace.assumptions {
+        let _ = writeln!(text, "  {}: {}", assumption.name, assumption.value);
     }
-    let _ =
-        writeln!(text, "shortest path to a state that {}: {} steps", looked_for(property), story.steps.len());
-    for (index, (sentence, changes)) in story.steps.iter().enumerate() {
-        let _ = writeln!(text, "{:>3}  {sentence}", index + 1);
-        for change in changes {
+    let steps = trace.steps.len();
+    let _ = writeln!(text, "shortest path to a state that {}: {steps} steps", looked_for(property));
+    for step in &trace.steps {
+        let _ = writeln!(text, "{:>3}  {}", step.number, step.sentence);
+        for change in trace.moment(step.number - 1).differences(&step.after) {
             let _ = writeln!(text, "       {change}");
         }
     }

@@ -9,7 +9,8 @@ mod run;
 
 pub use describe::{assumptions, bounds};
 pub use registry::everything;
-pub use run::{Outcome, PropertyOutcome, Story, check, story};
+pub use run::{Outcome, PropertyOutcome, check};
+pub(crate) use run::{stops, with_world};
 
 use crate::world::{Property, Settings};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Expect, Scenario, Verdict};
 use crate::check::{Control, Found, Search, search};
-use crate::world::{Kind, Property, State, World, changes, sentence};
+use crate::world::{Kind, Property, State, World};
 
 /// What was found about a scenario.
 #[derive(Clone, Debug)]
@@ -59,49 +59,44 @@ impl Outcome {
     }
 }
 
-/// A shortest trace, in words.
-#[derive(Clone, Debug)]
-pub struct Story {
-    /// Each step, and what it changed.
-    pub steps: Vec<(String, Vec<String>)>,
-}
-
 /// Picks the world of the scenario's size.
 macro_rules! with_world {
     ($settings:expr, $world:ident => $body:expr) => {
         match ($settings.nodes, $settings.clients) {
             (1, 2) => {
-                let $world = Arc::new(World::<1, 2>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<1, 2>::new($settings));
                 $body
             }
             (3, 1) => {
-                let $world = Arc::new(World::<3, 1>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<3, 1>::new($settings));
                 $body
             }
             (2, 2) => {
-                let $world = Arc::new(World::<2, 2>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<2, 2>::new($settings));
                 $body
             }
             (3, 2) => {
-                let $world = Arc::new(World::<3, 2>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<3, 2>::new($settings));
                 $body
             }
             (3, 3) => {
-                let $world = Arc::new(World::<3, 3>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<3, 3>::new($settings));
                 $body
             }
             (4, 2) => {
-                let $world = Arc::new(World::<4, 2>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<4, 2>::new($settings));
                 $body
             }
             (5, 2) => {
-                let $world = Arc::new(World::<5, 2>::new($settings));
+                let $world = std::sync::Arc::new($crate::world::World::<5, 2>::new($settings));
                 $body
             }
             (nodes, clients) => panic!("no world of {nodes} nodes and {clients} clients"),
         }
     };
 }
+
+pub(crate) use with_world;
 
 /// Checks every property of a scenario, on `threads` threads.
 ///
@@ -168,7 +163,7 @@ impl Outcome {
 }
 
 /// Whether a search for this property ends here: a violation of an `Always`, an instance of a `Sometimes`.
-fn stops<const N: usize, const C: usize>(
+pub(crate) fn stops<const N: usize, const C: usize>(
     property: Property,
     world: &World<N, C>,
     state: &State<N, C>,
@@ -199,22 +194,6 @@ fn alone<const N: usize, const C: usize>(
     };
     let steps = found.path.filter(|_| shortest).map(|path| path.steps.len());
     PropertyOutcome { expect, found: verdict, steps }
-}
-
-/// The shortest trace to a violation of the property, or to an instance of it; `None` if there is none.
-pub fn story(scenario: &Scenario, property: Property, control: &Control) -> Option<Story> {
-    let _guard = crate::mutants::apply(scenario.mutant);
-    with_world!(scenario.settings, world => {
-        let found = search(&world, Search::Shortest, control, move |world, state| stops(property, world, state));
-        let path = found.path?;
-        let mut before = path.start;
-        let mut steps = Vec::new();
-        for (action, after) in path.steps {
-            steps.push((sentence(&before, action, &after), changes(&before, &after)));
-            before = after;
-        }
-        Some(Story { steps })
-    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a search takes is no part of any state")]

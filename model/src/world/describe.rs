@@ -1,4 +1,4 @@
-//! Steps as sentences, and what changed.
+//! Steps, messages and moments in words.
 
 use redfence::proto::{Request, Session};
 
@@ -8,7 +8,7 @@ use super::operator::Job;
 use super::state::{App, Client, Node, Pace, Signer, State};
 
 /// The client's name.
-fn name(client: u8) -> char {
+pub fn name(client: u8) -> char {
     char::from(b'A' + client)
 }
 
@@ -110,7 +110,8 @@ pub fn sentence<const N: usize, const C: usize>(
     }
 }
 
-fn operator_name<const N: usize, const C: usize>(state: &State<N, C>, operator: u8) -> String {
+/// The operator's name.
+pub fn operator_name<const N: usize, const C: usize>(state: &State<N, C>, operator: u8) -> String {
     match state.operators[usize::from(operator)].job() {
         Job::Start { .. } | Job::Init { .. } => format!("starter {operator}"),
         Job::Readmit { .. } => format!("healer {operator}"),
@@ -198,7 +199,8 @@ fn done_at<const N: usize, const C: usize>(
     }
 }
 
-fn heard(packet: Packet, answer: Answer) -> String {
+/// An answer, in words.
+pub fn heard(packet: Packet, answer: Answer) -> String {
     match (packet.ask, answer) {
         (Ask::Grant, Answer::Mine(0, _)) => "granted".into(),
         (Ask::Grant, Answer::Mine(number, _)) => format!("granted, number {number}"),
@@ -273,31 +275,19 @@ fn ticked<const N: usize, const C: usize>(before: &State<N, C>, after: &State<N,
     nodes.concat() + &clients.concat()
 }
 
-/// What is different afterwards, one line for each thing.
-pub fn changes<const N: usize, const C: usize>(before: &State<N, C>, after: &State<N, C>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for index in 0..N {
-        let (old, new) = (node(&before.nodes[index]), node(&after.nodes[index]));
-        if old != new {
-            lines.push(format!("node {index}: {old} -> {new}"));
-        }
+/// A request, in words.
+pub fn asked(packet: Packet) -> String {
+    match (packet.ask, packet.number) {
+        (Ask::Grant, 0) => "lock?".into(),
+        (Ask::Grant, hint) => format!("lock? hint {hint}"),
+        (Ask::Confirm, number) => format!("rise to {number}"),
+        (Ask::Extend, _) => "extend".into(),
+        (Ask::Release, _) => "release".into(),
     }
-    for (index, id) in (0..C).zip(0u8..) {
-        let (old, new) = (client(&before.clients[index]), client(&after.clients[index]));
-        if old != new {
-            lines.push(format!("{}: {old} -> {new}", name(id)));
-        }
-    }
-    if before.resource != after.resource {
-        lines.push(format!(
-            "resource: largest token seen {} -> {}",
-            before.resource.mark, after.resource.mark
-        ));
-    }
-    lines
 }
 
-fn node(node: &Node) -> String {
+/// A node, in words.
+pub fn node_words(node: &Node) -> String {
     let number = node.counter.unwrap_or(node.floor);
     let silent = if node.silent > 0 { format!(", silent for {}", node.silent) } else { String::new() };
     let epoch = if node.epoch == 0 {
@@ -314,8 +304,9 @@ fn node(node: &Node) -> String {
     format!("{key}, number {number}{epoch}{silent}")
 }
 
-fn client<const N: usize>(client: &Client<N>) -> String {
-    let doing = match client.app {
+/// What a client is doing, in words.
+pub fn doing(app: App) -> &'static str {
+    match app {
         App::Idle => "idle",
         App::Waiting => "waiting for the lock",
         App::Holding => "holding",
@@ -327,7 +318,12 @@ fn client<const N: usize>(client: &Client<N>) -> String {
         App::Over => "done",
         App::Failed => "failed",
         App::Dead => "dead",
-    };
+    }
+}
+
+/// A client, in words.
+pub fn client_words<const N: usize>(client: &Client<N>) -> String {
+    let doing = doing(client.app);
     let token = if client.token > 0 { format!(", token {}", client.token) } else { String::new() };
     let pace = match client.pace {
         Pace::Running => "",

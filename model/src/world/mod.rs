@@ -14,7 +14,7 @@ mod state;
 mod step;
 
 pub use action::Action;
-pub use describe::{changes, sentence};
+pub use describe::{asked, client_words, doing, heard, name, node_words, operator_name, sentence};
 pub use link::{Answer, Ask, Link, Packet, Slot};
 pub use operator::{Job, Operator};
 pub use property::{Kind, Property};

@@ -177,6 +177,13 @@ macro_rules! faults {
             /// No fault.
             pub const NONE: Self = Self { $($field: 0,)+ };
 
+            /// The same, but with another count for one of them.
+            #[must_use]
+            pub const fn with(mut self, fault: Fault, count: u8) -> Self {
+                match fault { $(Fault::$variant => self.$field = count,)+ }
+                self
+            }
+
             /// As counters, in the order of [`Fault::ALL`].
             pub const fn counts(&self) -> [u8; FAULTS] {
                 [$(self.$field,)+]

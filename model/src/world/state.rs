@@ -290,6 +290,11 @@ impl<const N: usize, const C: usize> State<N, C> {
 }
 
 impl Node {
+    /// Whether its key, if there is one, has a TTL.
+    pub fn has_ttl(&self) -> bool {
+        self.left != ETERNAL
+    }
+
     /// As the reference knows it.
     pub fn reference(&self) -> NodeState {
         let number = u64::from;

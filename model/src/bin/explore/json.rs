@@ -32,28 +32,28 @@ pub(crate) struct Checked {
 }
 
 #[derive(Serialize)]
-struct CheckedScenario {
+pub(crate) struct CheckedScenario {
     name: &'static str,
     assumptions: BTreeMap<&'static str, String>,
     bounds: BTreeMap<&'static str, String>,
     states: u64,
     expected_states: Option<u64>,
-    complete: bool,
+    pub(crate) complete: bool,
     generated: u64,
     depth: u64,
     seconds: f64,
     states_per_second: u64,
-    properties: Vec<CheckedProperty>,
-    ok: bool,
+    pub(crate) properties: Vec<CheckedProperty>,
+    pub(crate) ok: bool,
 }
 
 #[derive(Serialize)]
-struct CheckedProperty {
-    name: String,
+pub(crate) struct CheckedProperty {
+    pub(crate) name: String,
     kind: &'static str,
-    expected: &'static str,
-    found: &'static str,
-    steps: Option<usize>,
+    pub(crate) expected: &'static str,
+    pub(crate) found: &'static str,
+    pub(crate) steps: Option<usize>,
 }
 
 pub(crate) fn list(scenarios: &[Scenario]) -> List {
@@ -82,7 +82,7 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> Checked {
     }
 }
 
-fn outcome(outcome: &Outcome) -> CheckedScenario {
+pub(crate) fn outcome(outcome: &Outcome) -> CheckedScenario {
     let properties = outcome.properties.iter().map(|property| CheckedProperty {
         name: property.expect.property.name(),
         kind: match property.expect.property.kind() {

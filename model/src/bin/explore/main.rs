@@ -2,26 +2,40 @@
 
 mod json;
 mod progress;
+mod serve;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use redfence_model::check::Control;
+use redfence_model::draw;
 use redfence_model::report;
 use redfence_model::scenario::{self, Outcome, Scenario, Size, similar};
+use redfence_model::trace;
 use redfence_model::world::Property;
 
 /// Check the lock protocol: every failure of Redlock as a trace, every claim with what was searched.
 #[derive(Parser)]
-#[command(name = "explore", version)]
+#[command(name = "explore", version, args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(clap::Args, Clone, Copy)]
+struct Serve {
+    /// Port of the page on 127.0.0.1; 0 for any that is free.
+    #[arg(long, default_value_t = 3000)]
+    port: u16,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show everything on a web page; what is done if nothing else is asked for.
+    Serve(Serve),
     /// Names of all scenarios, with what each shows.
     List {
         /// One JSON document.
@@ -48,6 +62,12 @@ enum Command {
         scenario: String,
         /// Which of its properties.
         property: String,
+        /// One JSON document, as described in docs/traces.md.
+        #[arg(long)]
+        json: bool,
+        /// Draw it into this file.
+        #[arg(long)]
+        svg: Option<std::path::PathBuf>,
     },
     /// Search everything and rewrite the generated parts of the documents.
     Report {
@@ -76,12 +96,16 @@ fn main() -> ExitCode {
     if let Err(error) = ctrlc::set_handler(move || stop.store(true, std::sync::atomic::Ordering::Relaxed)) {
         eprintln!("explore: Ctrl-C will end it at once: {error}");
     }
-    match Args::parse().command {
+    let args = Args::parse();
+    match args.command.unwrap_or(Command::Serve(args.serve)) {
+        Command::Serve(Serve { port }) => serve::serve(port, &control.stop),
         Command::List { json } => list(json),
         Command::Check { scenarios, all, json, threads } => {
             check(&scenarios, all, json, threads.max(1), &control)
         }
-        Command::Trace { scenario, property } => trace(&scenario, &property, &control),
+        Command::Trace { scenario, property, json, svg } => {
+            print_trace(&scenario, &property, json, svg.as_deref(), &control)
+        }
         Command::Report { docs, check, unsearched } => report(&docs, check, unsearched, &control),
     }
 }
@@ -187,7 +211,13 @@ fn search(
     outcomes
 }
 
-fn trace(name: &str, property: &str, control: &Control) -> ExitCode {
+fn print_trace(
+    name: &str,
+    property: &str,
+    json: bool,
+    svg: Option<&std::path::Path>,
+    control: &Control,
+) -> ExitCode {
     let scenario = match named(name) {
         Ok(scenario) => scenario,
         Err(code) => return code,
@@ -200,15 +230,32 @@ fn trace(name: &str, property: &str, control: &Control) -> ExitCode {
         unknown(&format!("property of {name}"), property, &near, &format!("it has {}", all.join(", ")));
         return ExitCode::from(USAGE);
     };
-    match scenario::story(&scenario, *asked, control) {
-        Some(story) => say(report::story(&scenario, *asked, &story).trim_end()),
-        None if control.stop.load(std::sync::atomic::Ordering::Relaxed) => {
-            eprintln!("explore: ended before a trace was found");
-            return ExitCode::FAILURE;
+    match trace::shortest(&scenario, *asked, control) {
+        Ok(Some(path)) => {
+            let trace = match trace::record(&scenario, &path) {
+                Ok(trace) => trace,
+                Err(error) => return failed(&error),
+            };
+            if let Some(file) = svg
+                && let Err(error) = std::fs::write(file, draw::svg(&trace, draw::Options::default()))
+            {
+                eprintln!("explore: {}: {error}", file.display());
+                return ExitCode::FAILURE;
+            }
+            if json {
+                return print_json(&trace);
+            }
+            say(report::story(&trace, *asked).trim_end());
         }
-        None => say(&format!("{name}: no state {}: there is no trace", report::looked_for(*asked))),
+        Ok(None) => say(&format!("{name}: no state {}: there is no trace", report::looked_for(*asked))),
+        Err(error) => return failed(&error),
     }
     ExitCode::SUCCESS
+}
+
+fn failed(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("explore: {error}");
+    ExitCode::FAILURE
 }
 
 fn report(docs: &std::path::Path, check: bool, unsearched: bool, control: &Control) -> ExitCode {

@@ -41,7 +41,7 @@ fn show(title: &str, progress: &Progress, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         std::thread::park_timeout(PERIOD);
         let states = progress.states.load(Ordering::Relaxed);
-        let frontier = states.saturating_sub(progress.expanded.load(Ordering::Relaxed));
+        let frontier = progress.frontier.load(Ordering::Relaxed);
         let depth = progress.depth.load(Ordering::Relaxed);
         let rate = states.saturating_sub(last) * 1_000 / PERIOD.as_millis() as u64;
         last = states;
