@@ -6,7 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use redfence::backend::redlock::scripts::{Keys, NODE_RECORD, Script};
+use redfence::lock::error::{AcquireError, ConfigError};
+use redfence::lock::report::NodeAnswer;
+use redfence::lock::{ByteStream, Connecting, Connector, InitOutcome, ReleaseOutcome, RunError};
 use redfence::node::{EmbeddedNode, NodeHandle, NodeOptions};
+use redfence::proto::message::MAX_NUMBER;
+use redfence::proto::{Drift, FencingToken};
+use redfence::{DistributedLock, LockBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncCommands, AsyncConnectionConfig, Client, IntoConnectionInfo, ProtocolVersion, PushKind, Value,
@@ -335,4 +341,86 @@ async fn several_nodes_live_in_one_process() {
         let who: usize = client(node).await.get("who").await.unwrap();
         assert_eq!(who, at);
     }
+}
+
+/// Streams to embedded nodes without any network, as a simulation hands them over: `redis://node-0:1` is the first.
+#[derive(Debug)]
+struct InProcess(Vec<EmbeddedNode>);
+
+impl InProcess {
+    fn start(nodes: usize) -> Arc<Self> {
+        Arc::new(Self((0..nodes).map(|_| EmbeddedNode::default()).collect()))
+    }
+
+    fn builder(self: &Arc<Self>) -> LockBuilder {
+        let urls = (0..self.0.len()).map(|place| format!("redis://node-{place}:1"));
+        DistributedLock::builder().nodes(urls).connector(self.clone()).patience(PATIENCE)
+    }
+}
+
+impl Connector for InProcess {
+    fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a> {
+        Box::pin(async move {
+            let place: usize = address["node-".len()..].trim_end_matches(":1").parse().expect("a place");
+            let (mine, theirs) = tokio::io::duplex(1024);
+            let node = self.0[place].clone();
+            tokio::spawn(async move { node.serve(theirs).await });
+            Ok(Box::new(mine) as Box<dyn ByteStream>)
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_lock_runs_over_any_streams_and_outlives_the_loss_of_all_data() {
+    let nodes = InProcess::start(3);
+    let locks = nodes.builder().build().unwrap();
+    let guard = within(locks.acquire("job", PATIENCE)).await.unwrap();
+    let shown = format!("{guard:?}");
+    assert!(shown.contains("job") && !shown.contains(&guard.owner().to_string()), "{shown}");
+    let other = locks.clone();
+    let waiting = tokio::spawn(async move { other.acquire("job", PATIENCE).await });
+    within(guard.extend(PATIENCE)).await.unwrap();
+    let first = guard.token();
+    assert_eq!(within(guard.release()).await.outcome, ReleaseOutcome::Released);
+    let guard = within(waiting).await.unwrap().unwrap();
+    let second = guard.token();
+    assert!(second > first);
+    within(guard.release()).await;
+    assert!(locks.drain(PATIENCE).await);
+    // All of them empty at once: they start anew, above the clock.
+    nodes.0.iter().for_each(|node| node.wipe().unwrap());
+    let third = within(locks.acquire("job", PATIENCE)).await.unwrap();
+    assert!(third.token() > second, "{third:?} after {second:?}");
+}
+
+#[tokio::test]
+async fn nodes_wait_for_their_operator_where_the_start_is_not_automatic() {
+    let nodes = InProcess::start(3);
+    let drift = Drift { rate_ppm: 0, fixed: Duration::from_secs(4) };
+    let locks = nodes.builder().auto_init(false).drift(drift).max_hold(PATIENCE).build().unwrap();
+    let error = within(locks.run("job", Duration::ZERO, async |_| ())).await.unwrap_err();
+    let empty = error.report().unwrap().count(|answer| *answer == NodeAnswer::Empty);
+    assert!(matches!(error, RunError::Acquire(AcquireError::NoQuorum { .. })) && empty >= 2, "{error}");
+    assert!(matches!(locks.init(MAX_NUMBER).await, Err(ConfigError::Floor { .. })));
+    assert_eq!(within(locks.init(500)).await, Ok(InitOutcome::Started));
+    let guard = within(locks.try_acquire("job")).await.unwrap();
+    assert_eq!(guard.token(), Some(FencingToken(501)));
+    assert!(guard.remaining() <= Duration::from_secs(6), "{guard:?}");
+}
+
+#[tokio::test]
+async fn channels_of_names_that_nobody_waits_for_any_more_are_given_up() {
+    const NAMES: usize = 300;
+    let nodes = InProcess::start(3);
+    let (holder, waiter) = (nodes.builder().build().unwrap(), nodes.builder().build().unwrap());
+    for i in 0..NAMES {
+        let name = format!("job/{i}");
+        let guard = within(holder.try_acquire(&name)).await.unwrap();
+        within(waiter.acquire(&name, Duration::from_millis(1))).await.unwrap_err();
+        within(guard.release()).await;
+    }
+    assert!(waiter.drain(PATIENCE).await);
+    let mut looker = over_duplex(&nodes.0[0], ProtocolVersion::RESP2).await;
+    let channels: Vec<String> = redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut looker).await.unwrap();
+    assert!(channels.len() < NAMES / 2, "{} channels are still heard", channels.len());
 }

@@ -23,7 +23,7 @@ fn every_scenario_named_in_the_documents_exists() {
         let digits = word.trim_start_matches("fact").trim_start_matches(|c: char| c.is_ascii_lowercase());
         word.contains('-') && digits.starts_with(|c: char| c.is_ascii_digit())
     };
-    for file in ["limitations.md", "proof.md"] {
+    for file in ["limitations.md", "proof.md", "safety.md"] {
         let text = std::fs::read_to_string(docs().join(file)).expect("the document can be read");
         let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(rows).collect();
         assert!(named.len() > 3, "{file} names scenarios");

@@ -2,7 +2,7 @@
 
 use redfence_model::walk::walk;
 use redfence_model::world::Property::{Belief, Damage, ReleaseSafety, TokenOrder, WakesEnd};
-use redfence_model::world::{Economy, Faults, Property, Settings, Time, World};
+use redfence_model::world::{Economy, Faults, Job, Property, Settings, Time, World};
 
 const LARGE: Settings = Settings {
     nodes: 5,
@@ -27,6 +27,13 @@ fn safe(settings: Settings, properties: &[Property]) {
 fn tokens_and_data_are_safe_without_any_clock() {
     let faults = Faults { loss: 12, crash: 1, wipe: 1, ..Faults::NONE };
     safe(Settings { faults, ..LARGE }, &[TokenOrder, Damage, ReleaseSafety]);
+}
+
+#[test]
+fn tokens_are_safe_while_nodes_lose_their_data_and_are_brought_back() {
+    let faults = Faults { loss: 6, wipe: 3, operator_crash: 1, neighbour: 2, ..Faults::NONE };
+    let operators = &[Job::Readmit { draw: 1 }, Job::Readmit { draw: 3 }, Job::Readmit { draw: 2 }];
+    safe(Settings { faults, operators, ..LARGE }, &[TokenOrder, Damage, ReleaseSafety]);
 }
 
 #[test]

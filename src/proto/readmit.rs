@@ -129,7 +129,8 @@ impl<const MAX: usize> Readmit<MAX> {
                     return None;
                 }
                 work.count(node, reply);
-                if !work.asked.is_empty() {
+                let hasty = mutated!(ReadmitMinority) && !work.raised.is_empty();
+                if !work.asked.is_empty() && !hasty {
                     return None;
                 }
                 work.next(self.quorum)

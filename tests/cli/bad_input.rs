@@ -84,3 +84,23 @@ fn unreachable_nodes_are_told_one_by_one_without_their_passwords() {
     let ran = redfence(&["simulate", "--strategy", "none", "--ops", "1", "--memory", memory]).expect(69);
     assert!(ran.stderr.contains("127.0.0.1:1") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_server_that_is_no_redis_is_told_on_one_line() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n");
+            });
+        }
+    });
+    let nodes = format!("redis://localhost:{port},redis://127.0.0.1:{port},redis://127.0.0.1:1");
+    let ran = redfence(&["--nodes", &nodes, "acquire", "r", "--nowait"]).expect(69);
+    ran.says("does not speak the Redis protocol");
+    assert_eq!(ran.stderr.lines().filter(|line| !line.starts_with("  next:")).count(), 1, "{}", ran.stderr);
+}

@@ -110,6 +110,14 @@ async fn a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted() {
     let AcquireError::NoQuorum { report, .. } = &error else { panic!("{error}") };
     assert_eq!(report.0[0].answer, NodeAnswer::Empty, "{error}");
     assert!(error.to_string().contains("redfence init"), "{error}");
+
+    // By hand, as docs/safety.md has it: no client is at work, and the lock is free.
+    eventually(SOON, || !nodes.exists_anywhere(NAME)).await;
+    let high: u64 = nodes[2].ask(&["HGET", "redfence:node", "high"]);
+    let number = high.to_string();
+    nodes[0].ask::<u64>(&["HSET", "redfence:node", "epoch", "1", "floor", &number, "high", &number]);
+    let guard = locks.acquire(NAME, SOON).await.expect("two of three vote again");
+    assert!(guard.token().is_some_and(|token| token.0 > high), "{guard:?} after {high}");
 }
 
 /// An attempt raises the numbers of the nodes that have an epoch: then they would look like nodes in use for ever.

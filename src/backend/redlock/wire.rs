@@ -300,9 +300,14 @@ fn strange(value: &Value) -> NodeError {
 
 /// Sorts a client error into what it means for the lock. `sent`: the request may have reached the node.
 pub(crate) fn explain(error: &RedisError, sent: bool) -> NodeError {
-    let text = error.to_string();
+    // On one line, whatever a server has said.
+    let text = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     let code = error.code().unwrap_or_default();
     match (error.kind(), code) {
+        (ErrorKind::Parse, _) => {
+            let text = format!("it does not speak the Redis protocol: {text}");
+            if sent { NodeError::NoAnswer(text) } else { NodeError::Unreachable(text) }
+        }
         (ErrorKind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS") => NodeError::Authentication(text),
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => NodeError::Denied(text),
         (

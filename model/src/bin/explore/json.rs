@@ -16,7 +16,7 @@ pub(crate) struct List {
 struct Listed {
     name: &'static str,
     shows: &'static str,
-    long: bool,
+    size: &'static str,
     mutant: Option<&'static str>,
     assumptions: BTreeMap<&'static str, String>,
     bounds: BTreeMap<&'static str, String>,
@@ -60,7 +60,11 @@ pub(crate) fn list(scenarios: &[Scenario]) -> List {
     let listed = |scenario: &Scenario| Listed {
         name: scenario.name,
         shows: scenario.shows,
-        long: scenario.size == Size::Full,
+        size: match scenario.size {
+            Size::Quick => "quick",
+            Size::Full => "long",
+            Size::Open => "open",
+        },
         mutant: scenario.mutant,
         assumptions: assumptions(&scenario.settings).into_iter().collect(),
         bounds: bounds(&scenario.settings).into_iter().collect(),

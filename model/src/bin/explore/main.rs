@@ -119,14 +119,18 @@ fn say(text: &str) {
 }
 
 fn list(json: bool) -> ExitCode {
-    let all = scenario::all();
+    let all = scenario::everything();
     if json {
         return print_json(&json::list(&all));
     }
     let width = all.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in &all {
-        let long = if scenario.size == Size::Full { " (long)" } else { "" };
-        say(&format!("{:width$}  {}{long}", scenario.name, scenario.shows));
+        let size = match scenario.size {
+            Size::Quick => "",
+            Size::Full => " (long)",
+            Size::Open => " (open)",
+        };
+        say(&format!("{:width$}  {}{size}", scenario.name, scenario.shows));
     }
     ExitCode::SUCCESS
 }

@@ -1,6 +1,6 @@
 //! Wrong edits of the protocol: each must be caught, with its shortest trace.
 
-use super::{FENCED, TOKENS, drift, faults, holds, numbers, reached, reached_in, scenario, violated};
+use super::{FENCED, TOKENS, drift, faults, holds, long, numbers, reached, reached_in, scenario, violated};
 use crate::scenario::Scenario;
 use crate::world::Property::{
     AllWin, Belief, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
@@ -31,7 +31,7 @@ fn harmless() -> Vec<Scenario> {
                 "h-never-confirms",
                 "grants that differ are never brought together: attempts only fail more often",
                 Settings { hint: Hint::None, abandon: true, ..TOKENS },
-                1,
+                9050,
                 &[holds(TokenOrder), reached(AllWin)],
             ),
         ),
@@ -41,7 +41,7 @@ fn harmless() -> Vec<Scenario> {
                 "h-plain-delete-tokens",
                 "a release that deletes any key ends exclusion, but for tokens it is one more way in which keys end",
                 Settings { economy: Economy::Leave, hint: Hint::None, release: true, ..TOKENS },
-                1,
+                559_708,
                 &[holds(TokenOrder), reached(AllWin)],
             ),
         ),
@@ -51,6 +51,12 @@ fn harmless() -> Vec<Scenario> {
 fn classic() -> Vec<Scenario> {
     let late = Faults { loss: 1, ..NONE };
     let pairs = Settings { work: Work::Nothing, ..CLASSIC };
+    let retried = Settings {
+        attempts: 2,
+        time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
+        abandon: true,
+        ..faults(pairs, late)
+    };
     vec![
         with(
             "plain-delete",
@@ -79,29 +85,25 @@ fn classic() -> Vec<Scenario> {
                 &[violated(ReleaseSafety, 4), violated(Belief, 10)],
             ),
         ),
-        scenario(
+        long(scenario(
             "s13-owner-reused",
             "one owner value for all attempts of a client: a late release frees the next attempt's key",
-            Settings {
-                owners: Owners::PerClient,
-                attempts: 2,
-                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
-                abandon: true,
-                ..faults(pairs, late)
-            },
+            Settings { owners: Owners::PerClient, ..retried },
             0,
-            &[violated(Belief, 1)],
+            &[violated(Belief, 13)],
+        )),
+        scenario(
+            "s13-owner-reused-one-node",
+            "the same on one node",
+            Settings { nodes: 1, owners: Owners::PerClient, ..retried },
+            0,
+            &[violated(Belief, 9)],
         ),
         scenario(
             "s13-owner-reused-repaired",
-            "a fresh owner value for each attempt: the late release finds another's key, and leaves it",
-            Settings {
-                attempts: 2,
-                time: Time::Timed { ttl: 2, margin: 0, fast: 0, slow: 0 },
-                abandon: true,
-                ..faults(pairs, late)
-            },
-            1,
+            "a fresh owner value for each attempt, on one node: the late release finds another's key, and leaves it",
+            Settings { nodes: 1, ..retried },
+            22_686,
             &[holds(Belief), holds(ReleaseSafety)],
         ),
         with(
@@ -200,7 +202,7 @@ fn classic() -> Vec<Scenario> {
             "s18-two-steps-repaired",
             "key and TTL in one step: a crash leaves the key for a TTL and no longer",
             faults(CLASSIC, Faults { crash: 1, ..NONE }),
-            1,
+            31_872,
             &[holds(Orphan), holds(Belief)],
         ),
         with(
@@ -336,41 +338,41 @@ fn tokens() -> Vec<Scenario> {
             no_hint,
             16,
         ),
-        order(
+        long(order(
             "epoch-ignored",
             "m-epoch-ignored",
             "stands of different epochs count as equal while a wiped node is brought back",
             healed(1),
-            1,
-        ),
-        order(
+            19,
+        )),
+        long(order(
             "epoch-ignored",
             "m-epoch-ignored-in-confirm",
             "the same from 2,0,0, in the confirm round",
             numbers(healed(1), [2, 0, 0, 0, 0]),
-            1,
-        ),
-        order(
+            21,
+        )),
+        long(order(
             "readmit-minority",
             "m-readmit-minority",
             "a re-admission is content with the numbers of one intact node",
             healed(1),
-            1,
-        ),
-        order(
+            18,
+        )),
+        long(order(
             "readmit-keeps-epoch",
             "m-readmit-keeps-epoch",
             "a re-admission reads the others' numbers but begins no new epoch",
             healed(1),
             19,
-        ),
-        order(
+        )),
+        long(order(
             "admit-unclaimed",
             "m-admit-unclaimed",
             "a re-admission claims nothing and admits whichever node is empty after the reading",
             healed(2),
-            1,
-        ),
+            20,
+        )),
         order(
             "empty-votes",
             "m-empty-votes",
