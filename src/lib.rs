@@ -7,6 +7,7 @@ struct Readme;
 
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
+pub mod invariants;
 #[cfg(feature = "redis")]
 pub mod lock;
 #[cfg(feature = "embedded")]

@@ -24,6 +24,7 @@ pub use wait::Acquire;
 pub use crate::backend::redlock::node::{ByteStream, Connecting, Connector};
 pub use crate::backend::redlock::wire::Inspection;
 pub use crate::proto::first_start::Outcome as InitOutcome;
+pub use crate::proto::readmit::Readmitted;
 pub use crate::proto::session::{LostReason, Mode, ReleaseOutcome};
 
 use crate::backend::redlock::Redlock;
@@ -188,6 +189,15 @@ impl DistributedLock {
         Ok(self.inner.backend.first_start(Start::Operator { epoch, floor }).await)
     }
 
+    /// Brings nodes that lost their data back, into a new epoch and above every number: what `redfence readmit` does (`R10`).
+    ///
+    /// One run at a time, over all clients: the one before has ended, or its process is dead. Tokens are right whenever it runs;
+    /// for mutual exclusion let the longest TTL in use pass first, since the keys that the node held are gone too.
+    /// Attempts under way meanwhile may fail and are tried again.
+    pub async fn readmit(&self) -> Readmitted {
+        self.inner.backend.readmit().await
+    }
+
     /// Waits until everything left in the background is done: releases, late answers. True if all is done within `limit`.
     ///
     /// For the end of a program: a guard that is still held is not done.
@@ -200,5 +210,5 @@ impl DistributedLock {
     }
 }
 
-/// Nodes by their place in the configured list, as an [`InitOutcome`] names them.
+/// Nodes by their place in the configured list, as an [`InitOutcome`] or [`Readmitted`] names them.
 pub type Nodes = NodeSet;

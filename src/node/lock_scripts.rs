@@ -1,4 +1,4 @@
-//! Our own six scripts, done by the reference of one node instead of by Lua.
+//! Our own seven scripts, done by the reference of one node instead of by Lua.
 //!
 //! The digest of a script decides: whoever sends the text or the digest of one of them gets
 //! [`execute`](crate::proto::node::execute) on this node's keys, which is the same code that the model checks. A call
@@ -59,6 +59,16 @@ pub(crate) fn run(
         }
         (Script::Init, [record], [epoch, floor]) => {
             let request = Request::Init { epoch: stored(epoch)?, floor: whole(floor)? };
+            Some(Resource::record_only(&mut state.space, record).answer(request))
+        }
+        (Script::Readmit, [record], [step, epoch, floor]) => {
+            let (epoch, floor) = (whole(epoch)?, whole(floor)?);
+            let request = match &step[..] {
+                b"claim" if floor == 0 => Request::Claim { epoch },
+                b"raise" if floor == 0 => Request::Raise { epoch },
+                b"admit" => Request::Admit { epoch, floor },
+                _ => return None,
+            };
             Some(Resource::record_only(&mut state.space, record).answer(request))
         }
         _ => None,
@@ -122,7 +132,7 @@ impl<'a> Resource<'a> {
     fn answer(&mut self, request: Request) -> Result<Reply, Fault> {
         match execute(self, request) {
             Ok(reply) => Ok(self.spell(request, reply)),
-            Err(obstacle) => Err(self.fault(obstacle)),
+            Err(obstacle) => Err(self.fault(request, obstacle)),
         }
     }
 
@@ -137,21 +147,27 @@ impl<'a> Resource<'a> {
             message::Reply::NotMine => Reply::Int(0),
             message::Reply::Empty => Reply::Array(vec![Reply::Int(-1)]),
             message::Reply::Extended | message::Reply::Released => Reply::Int(1),
-            message::Reply::Record(Record { epoch, floor, high }) => {
-                Reply::Array(vec![epoch.map_or(Reply::Int(-1), int), int(floor), int(high)])
+            message::Reply::Record(Record { epoch, floor, high, joining }) => {
+                let or_none = |number: Option<u64>| number.map_or(Reply::Int(-1), int);
+                let mut told = vec![or_none(epoch), int(floor), int(high)];
+                if !matches!(request, Request::Init { .. }) {
+                    told.push(or_none(joining));
+                }
+                Reply::Array(told)
             }
             // A node's own execution is never in doubt.
             message::Reply::Refused | message::Reply::Unknown => Reply::Null,
         }
     }
 
-    fn fault(&self, obstacle: Obstacle) -> Fault {
+    fn fault(&self, request: Request, obstacle: Obstacle) -> Fault {
         match obstacle {
             Obstacle::WrongType => Fault::WRONG_TYPE,
             Obstacle::NoTtl => Fault::new("NOTTL the key has no TTL: it is not a lock"),
-            Obstacle::NotANumber if Store::record(self).is_err() => IN_RECORD,
+            Obstacle::NotANumber if request.is_about_the_node() || Store::record(self).is_err() => IN_RECORD,
             Obstacle::NotANumber => IN_COUNTER,
             Obstacle::Exhausted => Fault::new("EXHAUSTED the numbers end at 2^53 - 1"),
+            Obstacle::NotRaised => Fault::new("NOTRAISED empty, or the epoch is not smaller"),
         }
     }
 
@@ -161,14 +177,16 @@ impl<'a> Resource<'a> {
         let field = |name: &[u8]| fields.and_then(|fields| fields.get(name));
         let read = |name: &[u8]| field(name).map_or(Ok(0), |text| natural(text).ok_or(IN_RECORD));
         let (epoch, floor, high) = (read(b"epoch")?, read(b"floor")?, read(b"high")?);
-        let epoch = if field(b"epoch").is_some() { int(epoch) } else { Reply::Int(-1) };
+        let claim = read(b"joining")?;
+        let told = |name: &[u8], number: u64| field(name).map_or(Reply::Int(-1), |_| int(number));
+        let (epoch, claim) = (told(b"epoch", epoch), told(b"joining", claim));
         let counter = match self.space.string(self.counter)? {
             Some(text) => int(natural(text).ok_or(IN_COUNTER)?),
             None => Reply::Int(-1),
         };
         let holder = Reply::bulk_or_null(self.space.string(self.lock)?);
         let left = Reply::Int(self.space.left(self.lock));
-        Ok(Reply::Array(vec![holder, left, counter, epoch, int(floor), int(high)]))
+        Ok(Reply::Array(vec![holder, left, counter, epoch, int(floor), int(high), claim]))
     }
 }
 
@@ -193,7 +211,7 @@ impl Store for Resource<'_> {
             |text: Option<&Bytes>| text.map_or(Ok(0), |text| natural(text).ok_or(Obstacle::NotANumber));
         let epoch = number(Some(epoch))?;
         let (floor, high) = (number(fields.get(&b"floor"[..]))?, number(fields.get(&b"high"[..]))?);
-        Ok(Record { epoch: Some(epoch), floor, high })
+        Ok(Record { epoch: Some(epoch), floor, high, joining: None })
     }
 
     fn set_record(&mut self, record: Record) {
@@ -211,6 +229,24 @@ impl Store for Resource<'_> {
         }
         if fresh || old.high != record.high {
             put(b"high", record.high);
+        }
+    }
+
+    fn joining(&self) -> Result<Option<u64>, Obstacle> {
+        let fields = self.space.hash(self.record).map_err(|_| Obstacle::WrongType)?;
+        let claim = fields.and_then(|fields| fields.get(&b"joining"[..]));
+        claim.map(|text| natural(text).ok_or(Obstacle::NotANumber)).transpose()
+    }
+
+    fn set_joining(&mut self, joining: Option<u64>) {
+        match joining {
+            Some(epoch) => {
+                // `execute` has read the record first, so its type is right.
+                let _ = self.space.put_field(self.record, b"joining", epoch.to_string().as_bytes());
+            }
+            None => {
+                let _ = self.space.remove_field(self.record, b"joining");
+            }
         }
     }
 
@@ -288,8 +324,15 @@ mod tests {
         check(Script::Acquire, &all, &[OWNER, "100", "0"], numbers(&[1, 6, 1]));
         check(Script::Confirm, &all, &[OWNER, "8"], numbers(&[1, 8, 1]));
         check(Script::Extend, &all[..1], &[OWNER, "200"], Reply::Int(1));
-        let held =
-            [Reply::bulk(OWNER), Reply::Int(200), Reply::Int(8), Reply::Int(1), Reply::Int(5), Reply::Int(8)];
+        let held = [
+            Reply::bulk(OWNER),
+            Reply::Int(200),
+            Reply::Int(8),
+            Reply::Int(1),
+            Reply::Int(5),
+            Reply::Int(8),
+            Reply::Int(-1),
+        ];
         check(Script::Inspect, &all, &[], Reply::Array(held.into()));
         check(Script::Release, &all[..1], &[OWNER, &keys.channel], Reply::Int(1));
     }

@@ -6,7 +6,10 @@
 //! the same, and the next client completes it. For that its host looks before it attempts: an attempt raises the numbers of
 //! those that have begun, and they would look used.
 
+use core::hash::{Hash, Hasher};
+
 use super::message::{Record, Reply, Request};
+use super::symmetry::ByNode;
 use super::tally::{MAX_NODES, NodeId, NodeSet, Quorum};
 
 /// The epoch that an automatic start gives.
@@ -31,9 +34,9 @@ pub enum Start {
     },
 }
 
-/// What a first start tells its host.
+/// What a first start, or a re-admission, tells its host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Step {
+pub enum Step<O = Outcome> {
     /// Send this to each of these nodes.
     Send {
         /// The nodes.
@@ -42,7 +45,7 @@ pub enum Step {
         request: Request,
     },
     /// It is over.
-    Done(Outcome),
+    Done(O),
 }
 
 /// How a first start ended.
@@ -154,6 +157,21 @@ impl<const MAX: usize> FirstStart<MAX> {
     }
 }
 
+impl<const MAX: usize> ByNode for FirstStart<MAX> {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        (self.start, self.quorum, core::mem::discriminant(&self.phase)).hash(state);
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        let bit = |set: &NodeSet| set.contains(node);
+        match &self.phase {
+            Phase::Looking { seen, silent } => (seen[node.index()], bit(silent)).hash(state),
+            Phase::Starting { asked, silent, .. } => (bit(asked), bit(silent)).hash(state),
+            Phase::Done => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::node::{NodeState, execute};
@@ -225,6 +243,6 @@ mod tests {
         assert!(matches!(run(operator, &mut nodes, &[]), Outcome::InUse { .. }));
         let mut nodes = [NodeState::default(); 3];
         assert_eq!(run(operator, &mut nodes, &[]), Outcome::Started);
-        assert_eq!(nodes[1].record, Record { epoch: Some(33), floor: 5, high: 5 });
+        assert_eq!(nodes[1].record, Record { epoch: Some(33), floor: 5, high: 5, joining: None });
     }
 }

@@ -99,6 +99,8 @@ pub struct Record {
     pub floor: u64,
     /// Largest number ever set here.
     pub high: u64,
+    /// An empty node's claim: the epoch of the re-admission that wants it.
+    pub joining: Option<u64>,
 }
 
 /// What is asked of one node about one resource. Each is atomic there.
@@ -148,6 +150,38 @@ pub enum Request {
         /// The number to start from.
         floor: u64,
     },
+    /// Re-admission: if the node is empty and no larger claim stands there, note that this run wants it.
+    Claim {
+        /// The epoch of the run.
+        epoch: u64,
+    },
+    /// Re-admission: if the node's epoch is smaller, take this one. Refused otherwise, also the second time.
+    Raise {
+        /// The epoch of the run.
+        epoch: u64,
+    },
+    /// Re-admission: if the node is empty and claimed by this run, it takes part from this number on.
+    Admit {
+        /// The epoch of the run.
+        epoch: u64,
+        /// At least every number that a quorum of intact nodes has ever told.
+        floor: u64,
+    },
+}
+
+impl Request {
+    /// Whether it is about the node itself and no resource.
+    pub const fn is_about_the_node(self) -> bool {
+        match self {
+            Self::Init { .. } | Self::Claim { .. } | Self::Raise { .. } | Self::Admit { .. } => true,
+            Self::Acquire { .. }
+            | Self::AcquireClassic { .. }
+            | Self::Confirm { .. }
+            | Self::Extend { .. }
+            | Self::Release { .. }
+            | Self::Inspect => false,
+        }
+    }
 }
 
 /// What one node answers.
@@ -168,7 +202,7 @@ pub enum Reply {
     Extended,
     /// To a release: the key was yours and is gone.
     Released,
-    /// To inspect and init: the node record as it now is.
+    /// To inspect, init and the steps of a re-admission: the node record as it now is.
     Record(Record),
     /// The node did not do it and will not: it answered with an error, or the request never left.
     Refused,

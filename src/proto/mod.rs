@@ -9,7 +9,7 @@
 //!
 //! One [`session::Session`] is one attempt's life on one resource: ask every node, count, confirm if need be, believe for a
 //! while, extend, release, and clear up after answers that come late. [`first_start::FirstStart`] gives fresh nodes their
-//! epoch. Three hosts run them unchanged: the model checker, the simulation and the live driver
+//! epoch, [`readmit::Readmit`] brings back a node that lost its data. Three hosts run them unchanged: the model checker, the simulation and the live driver
 //! (`src/backend/redlock/driver.rs`).
 //!
 //! **The rule for hosts.** After `handle`, do every `Output` in order, then ask `poll_timeout` for the next wake-up. Requests
@@ -20,9 +20,12 @@
 
 pub mod first_start;
 pub mod message;
+pub mod mutant;
 pub mod node;
+pub mod readmit;
 pub mod retry;
 pub mod session;
+pub mod symmetry;
 pub mod tally;
 pub mod time;
 pub mod validity;
@@ -30,7 +33,9 @@ mod wording;
 
 pub use first_start::FirstStart;
 pub use message::{FencingToken, Owner, Reply, Request, Stand};
+pub use readmit::Readmit;
 pub use session::{Event, Input, Output, Round, Session};
+pub use symmetry::ByNode;
 pub use tally::{NodeId, NodeSet, Quorum, Verdict};
 pub use time::Timestamp;
 pub use validity::{Drift, Ttl};

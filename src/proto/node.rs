@@ -7,6 +7,7 @@
 //! This room never reads a clock: a key's life is counted down, or expired, by whoever owns the store.
 
 use super::message::{MAX_HINT_LEAD, MAX_NUMBER, Owner, Record, Reply, Request, Stand};
+use super::mutant::mutated;
 use super::validity::Ttl;
 
 /// Why a node could not do what was asked. It changed nothing.
@@ -20,14 +21,20 @@ pub enum Obstacle {
     NotANumber,
     /// The numbers are used up: the next would exceed [`MAX_NUMBER`].
     Exhausted,
+    /// The node is empty, or its epoch is not smaller than the one it was asked to rise to.
+    NotRaised,
 }
 
 /// The three keys of one resource at one node.
 pub trait Store {
-    /// The node record.
+    /// The node record; of an empty node nothing but its emptiness need be read, and the claim never.
     fn record(&self) -> Result<Record, Obstacle>;
-    /// Writes the node record.
+    /// Writes the node record, without the claim.
     fn set_record(&mut self, record: Record);
+    /// An empty node's claim.
+    fn joining(&self) -> Result<Option<u64>, Obstacle>;
+    /// Writes or removes the claim.
+    fn set_joining(&mut self, joining: Option<u64>);
     /// The counter of the resource, if it exists.
     fn counter(&self) -> Result<Option<u64>, Obstacle>;
     /// Writes the counter.
@@ -51,7 +58,7 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
     match request {
         Request::Acquire { owner, ttl, hint } => acquire(store, owner, ttl, hint),
         Request::AcquireClassic { owner, ttl } => {
-            if store.is_locked() {
+            if store.is_locked() && !mutated!(SetOverwrites) {
                 store.lock_obstacle()?;
                 return Ok(Reply::Taken { number: 0 });
             }
@@ -60,44 +67,59 @@ pub fn execute<S: Store>(store: &mut S, request: Request) -> Result<Reply, Obsta
         }
         Request::Confirm { owner, number } => confirm(store, owner, number),
         Request::Extend { owner, ttl } => {
-            if !store.is_signed_by(owner)? {
+            if mutated!(ExtendCreates) && !store.is_locked() {
+                store.set_lock(owner, ttl);
+            }
+            let mine = store.is_signed_by(owner)? || (mutated!(ExtendAnyKey) && store.is_locked());
+            if !mine {
                 return Ok(Reply::NotMine);
             }
             store.extend_lock(ttl);
             Ok(Reply::Extended)
         }
         Request::Release { owner } => {
-            if !store.is_signed_by(owner)? {
+            if !store.is_signed_by(owner)? && !mutated!(PlainDelete) {
                 return Ok(Reply::NotMine);
             }
             store.delete_lock();
             Ok(Reply::Released)
         }
-        Request::Inspect => store.record().map(Reply::Record),
+        Request::Inspect => told(store).map(Reply::Record),
         Request::Init { epoch, floor } => {
-            if store.record()?.epoch.is_none() {
+            let record = store.record()?;
+            if record.epoch.is_none() {
                 if floor >= MAX_NUMBER {
                     return Err(Obstacle::Exhausted);
                 }
-                store.set_record(Record { epoch: Some(epoch), floor, high: floor });
+                store.set_record(Record { epoch: Some(epoch), floor, high: floor, ..record });
             }
             store.record().map(Reply::Record)
         }
+        Request::Claim { epoch } => claim(store, epoch),
+        Request::Raise { epoch } => raise_epoch(store, epoch),
+        Request::Admit { epoch, floor } => admit(store, epoch, floor),
     }
 }
 
 fn acquire<S: Store>(store: &mut S, owner: Owner, ttl: Ttl, hint: u64) -> Result<Reply, Obstacle> {
     let record = store.record()?;
-    let Some(epoch) = record.epoch else {
+    let Some(epoch) = record.epoch.or(mutated!(EmptyVotes).then_some(1)) else {
         return Ok(Reply::Empty);
     };
-    let number = store.counter()?.unwrap_or(record.floor);
-    if store.is_locked() {
+    let counter = store.counter()?.filter(|_| !mutated!(NumberEndsWithKey) || store.is_locked());
+    let number = counter.unwrap_or(record.floor);
+    if store.is_locked() && !mutated!(SetOverwrites) {
         store.lock_obstacle()?;
         return Ok(Reply::Taken { number });
     }
     let mut raised = number.saturating_add(1);
     if hint > raised && hint - raised <= MAX_HINT_LEAD {
+        raised = hint;
+    }
+    if mutated!(GrantDoesNotRaise) || (mutated!(HintNotAbove) && hint == number && hint > 0) {
+        raised = number;
+    }
+    if mutated!(HintAssigned) && hint > 0 {
         raised = hint;
     }
     if raised > MAX_NUMBER {
@@ -110,10 +132,11 @@ fn acquire<S: Store>(store: &mut S, owner: Owner, ttl: Ttl, hint: u64) -> Result
 
 fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, Obstacle> {
     let record = store.record()?;
-    let Some(epoch) = record.epoch else {
+    let Some(epoch) = record.epoch.or(mutated!(EmptyVotes).then_some(1)) else {
         return Ok(Reply::Empty);
     };
-    if !store.is_signed_by(owner)? {
+    let unchecked = mutated!(ConfirmAnyKey) || (mutated!(ConfirmAbsentKey) && !store.is_locked());
+    if !store.is_signed_by(owner)? && !unchecked {
         return Ok(Reply::NotMine);
     }
     let own = store.counter()?.unwrap_or(record.floor);
@@ -121,9 +144,53 @@ fn confirm<S: Store>(store: &mut S, owner: Owner, number: u64) -> Result<Reply, 
         return Err(Obstacle::Exhausted);
     }
     // Never lowers; and a number above the one asked for is told as it is: the client compares.
-    let raised = own.max(number);
-    raise(store, record, raised);
+    let raised = if mutated!(ConfirmLowers) { number } else { own.max(number) };
+    if !mutated!(ConfirmDoesNotRaise) {
+        raise(store, record, raised);
+    }
     Ok(Reply::Mine(Stand { number: raised, epoch }))
+}
+
+/// The node record with its claim.
+fn told<S: Store>(store: &S) -> Result<Record, Obstacle> {
+    Ok(Record { joining: store.joining()?, ..store.record()? })
+}
+
+fn claim<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
+    let record = told(store)?;
+    if epoch > MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    if record.epoch.is_none() && record.joining.is_none_or(|other| other < epoch) {
+        store.set_joining(Some(epoch));
+    }
+    told(store).map(Reply::Record)
+}
+
+/// A second raise with one epoch is refused: whoever repeats it cannot know whether grants came between.
+fn raise_epoch<S: Store>(store: &mut S, epoch: u64) -> Result<Reply, Obstacle> {
+    let record = told(store)?;
+    if epoch > MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    let equal = mutated!(ReadmitKeepsEpoch) && record.epoch == Some(epoch);
+    if record.epoch.is_none_or(|own| own >= epoch) && !equal {
+        return Err(Obstacle::NotRaised);
+    }
+    store.set_record(Record { epoch: Some(epoch), ..record });
+    told(store).map(Reply::Record)
+}
+
+fn admit<S: Store>(store: &mut S, epoch: u64, floor: u64) -> Result<Reply, Obstacle> {
+    let record = told(store)?;
+    if epoch > MAX_NUMBER || floor >= MAX_NUMBER {
+        return Err(Obstacle::Exhausted);
+    }
+    if record.epoch.is_none() && (record.joining == Some(epoch) || mutated!(AdmitUnclaimed)) {
+        store.set_record(Record { epoch: Some(epoch), floor, high: floor, ..record });
+        store.set_joining(None);
+    }
+    told(store).map(Reply::Record)
 }
 
 fn raise<S: Store>(store: &mut S, record: Record, number: u64) {
@@ -150,7 +217,11 @@ pub struct NodeState {
 impl NodeState {
     /// A node that takes part: `epoch`, and numbers starting from `floor`.
     pub const fn member(epoch: u64, floor: u64) -> Self {
-        Self { record: Record { epoch: Some(epoch), floor, high: floor }, counter: None, lock: None }
+        Self {
+            record: Record { epoch: Some(epoch), floor, high: floor, joining: None },
+            counter: None,
+            lock: None,
+        }
     }
 
     /// Lets the key's life run out by `millis`.
@@ -177,7 +248,15 @@ impl Store for NodeState {
     }
 
     fn set_record(&mut self, record: Record) {
-        self.record = record;
+        self.record = Record { joining: self.record.joining, ..record };
+    }
+
+    fn joining(&self) -> Result<Option<u64>, Obstacle> {
+        Ok(self.record.joining)
+    }
+
+    fn set_joining(&mut self, joining: Option<u64>) {
+        self.record.joining = joining;
     }
 
     fn counter(&self) -> Result<Option<u64>, Obstacle> {
@@ -260,10 +339,36 @@ mod tests {
         assert_eq!(execute(&mut node, acquire), Ok(Reply::Empty));
         assert_eq!(execute(&mut node, Request::Confirm { owner: A, number: 1 }), Ok(Reply::Empty));
         assert_eq!(node, NodeState::default(), "nothing was changed");
-        let taken = Record { epoch: Some(1), floor: 5, high: 5 };
+        let taken = Record { epoch: Some(1), floor: 5, high: 5, joining: None };
         assert_eq!(execute(&mut node, Request::Init { epoch: 1, floor: 5 }), Ok(Reply::Record(taken)));
         assert_eq!(execute(&mut node, Request::Init { epoch: 2, floor: 0 }), Ok(Reply::Record(taken)));
         assert_eq!(execute(&mut node, acquire), mine(6));
+    }
+
+    #[test]
+    fn a_wiped_node_comes_back_in_a_new_epoch_above_every_number() {
+        let record = |epoch, floor, high, joining| Ok(Reply::Record(Record { epoch, floor, high, joining }));
+        let mut intact = NodeState::member(1, 6);
+        let mut wiped = NodeState::default();
+        assert_eq!(execute(&mut wiped, Request::Raise { epoch: 4 }), Err(Obstacle::NotRaised));
+        assert_eq!(execute(&mut wiped, Request::Claim { epoch: 4 }), record(None, 0, 0, Some(4)));
+        assert_eq!(execute(&mut wiped, Request::Claim { epoch: 3 }), record(None, 0, 0, Some(4)));
+        assert_eq!(execute(&mut intact, Request::Claim { epoch: 4 }), record(Some(1), 6, 6, None));
+        assert_eq!(execute(&mut intact, Request::Raise { epoch: 4 }), record(Some(4), 6, 6, None));
+        assert_eq!(execute(&mut intact, Request::Raise { epoch: 4 }), Err(Obstacle::NotRaised));
+        let other = Request::Admit { epoch: 3, floor: 6 };
+        assert_eq!(execute(&mut wiped, other), record(None, 0, 0, Some(4)), "claimed by another run");
+        let admit = Request::Admit { epoch: 4, floor: 6 };
+        assert_eq!(execute(&mut wiped, admit), record(Some(4), 6, 6, None));
+        let acquire = Request::Acquire { owner: A, ttl: ttl(9), hint: 0 };
+        assert_eq!(execute(&mut wiped, acquire), Ok(Reply::Mine(Stand { number: 7, epoch: 4 })));
+        assert_eq!(
+            execute(&mut wiped, admit),
+            record(Some(4), 6, 7, None),
+            "a second time it changes nothing"
+        );
+        let absurd = Request::Claim { epoch: MAX_NUMBER + 1 };
+        assert_eq!(execute(&mut NodeState::default(), absurd), Err(Obstacle::Exhausted));
     }
 
     #[test]

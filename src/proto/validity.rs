@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::mutant::mutated;
 use super::time::Timestamp;
 
 /// Time to live of a lock key at a node, in whole milliseconds, at least 1.
@@ -77,6 +78,7 @@ impl Default for Drift {
 /// `start` is when this attempt (or this extension) *began*, before any node was asked; so what is left at `now` is
 /// TTL - elapsed - drift, the Redis page's `MIN_VALIDITY` (`R3`). A margin above the TTL leaves `start` itself: no validity.
 pub fn valid_until(start: Timestamp, ttl: Ttl, drift: Drift) -> Timestamp {
+    let drift = if mutated!(NoDrift) { Drift::NONE } else { drift };
     start + ttl.as_duration().saturating_sub(drift.margin(ttl))
 }
 

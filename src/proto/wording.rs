@@ -13,6 +13,7 @@ use core::fmt;
 use super::first_start::{Outcome, Step};
 use super::message::{Record, Reply, Request, Stand};
 use super::node::{NodeState, Obstacle};
+use super::readmit::Readmitted;
 use super::session::{
     AcquireFailure, Event, ExtendFailure, Input, LostReason, Mode, Output, ReleaseOutcome, Round,
 };
@@ -30,7 +31,8 @@ impl fmt::Display for Record {
             Some(epoch) => write!(f, "epoch {epoch}")?,
             None => f.write_str("epoch none")?,
         }
-        write!(f, " floor {} high {}", self.floor, self.high)
+        write!(f, " floor {} high {}", self.floor, self.high)?;
+        self.joining.map_or(Ok(()), |epoch| write!(f, " joining {epoch}"))
     }
 }
 
@@ -46,6 +48,9 @@ impl fmt::Display for Request {
             Self::Release { owner } => write!(f, "release {}", owner.short()),
             Self::Inspect => f.write_str("inspect"),
             Self::Init { epoch, floor } => write!(f, "init epoch {epoch} floor {floor}"),
+            Self::Claim { epoch } => write!(f, "claim epoch {epoch}"),
+            Self::Raise { epoch } => write!(f, "raise epoch {epoch}"),
+            Self::Admit { epoch, floor } => write!(f, "admit epoch {epoch} floor {floor}"),
         }
     }
 }
@@ -74,6 +79,7 @@ impl fmt::Display for Obstacle {
             Self::NoTtl => "the lock key has no TTL",
             Self::NotANumber => "the counter or the node record is not a number",
             Self::Exhausted => "the numbers are used up",
+            Self::NotRaised => "the node is empty, or its epoch is not smaller",
         })
     }
 }
@@ -208,6 +214,22 @@ impl fmt::Display for Step {
         match self {
             Self::Send { to, request } => write!(f, "send {to} {request}"),
             Self::Done(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Readmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNeeded => f.write_str("not needed"),
+            Self::Done { admitted, epoch, floor } if admitted.is_empty() => {
+                write!(f, "no node was empty; epoch {epoch}, largest number {floor}")
+            }
+            Self::Done { admitted, epoch, floor } => {
+                write!(f, "admitted {admitted} into epoch {epoch}, numbers from {floor}")
+            }
+            Self::TooFew { intact } => write!(f, "too few nodes are intact: {intact}"),
+            Self::Stopped { at } => write!(f, "stopped at {at}"),
         }
     }
 }

@@ -36,6 +36,31 @@ fn an_empty_node_beside_nodes_in_use_is_shown_and_kept_out() {
 }
 
 #[test]
+fn a_node_that_lost_its_data_comes_back_above_every_number() {
+    let mut nodes = Servers::start(3);
+    nodes.redfence(&["init", "--floor", "40"]).expect(0);
+    let first = nodes.redfence(&["acquire", "r"]).expect(0).json();
+    nodes.0[2] = Server::start(&[]);
+    let done = nodes.redfence(&["readmit", "--json"]).expect(0).json();
+    assert_fields(&done, &["schema", "outcome", "admitted", "epoch", "floor"]);
+    assert_eq!(done["outcome"], "done");
+    let back = nodes.0[2].url.trim_start_matches("redis://");
+    assert!(done["admitted"][0].as_str().unwrap().contains(back), "{done}");
+    let status = nodes.redfence(&["status", "r", "--json"]).expect(0).json();
+    assert_eq!(status["nodes"][2]["empty"], false, "{status}");
+    let again = nodes.redfence(&["readmit"]).expect(0);
+    assert!(again.stdout.contains("nothing to do"), "{}", again.stdout);
+    // Only the node that came back and one other: the token is still larger.
+    nodes.redfence(&["release", "r", "--owner", first["owner"].as_str().unwrap()]).expect(0);
+    nodes.kill(0);
+    let second = nodes.redfence(&["acquire", "r"]).expect(0).json();
+    assert!(second["token"].as_u64() > first["token"].as_u64(), "{first} {second}");
+    // With two nodes gone there are too few to learn the numbers from.
+    nodes.0[1] = Server::start(&[]);
+    nodes.redfence(&["readmit"]).expect(69).says("too few nodes still have their numbers");
+}
+
+#[test]
 fn a_first_start_that_died_half_way_shows_who_was_left_out() {
     let nodes = Servers::start(3);
     for place in 0..2 {

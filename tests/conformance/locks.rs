@@ -1,4 +1,4 @@
-//! Our six scripts: the reference, the embedded node and a real Redis.
+//! Our seven scripts: the reference, the embedded node and a real Redis.
 
 use fastrand::Rng;
 use redfence::backend::redlock::scripts::{Keys, NODE_RECORD, Script};
@@ -121,7 +121,7 @@ fn draw_step(rng: &mut Rng) -> Step {
     let ttl = Ttl::from_millis(pick(rng, &LIVES)).expect("a TTL");
     let large = [MAX_HINT_LEAD, MAX_HINT_LEAD + 1, MAX_HINT_LEAD + 2, MAX_NUMBER, MAX_NUMBER + 1, u64::MAX];
     let number = if rng.bool() { rng.u64(0..12) } else { pick(rng, &large) };
-    let request = match rng.u8(0..21) {
+    let request = match rng.u8(0..25) {
         0..5 => Request::Acquire { owner, ttl, hint: number },
         5 => Request::AcquireClassic { owner, ttl },
         6..9 => Request::Confirm { owner, number },
@@ -131,7 +131,10 @@ fn draw_step(rng: &mut Rng) -> Step {
         16 => Request::Init { epoch: rng.u64(1..4), floor: number },
         17 => return Step::ForgetScripts,
         18 | 19 => return Step::Expire,
-        _ => return if rng.u8(0..6) == 0 { Step::Wipe } else { Step::Expire },
+        20 => return if rng.u8(0..6) == 0 { Step::Wipe } else { Step::Expire },
+        21 => Request::Claim { epoch: number },
+        22 => Request::Raise { epoch: number },
+        _ => Request::Admit { epoch: number, floor: rng.u64(0..9) },
     };
     Step::Ask(request, if rng.bool() { By::Text } else { By::Digest })
 }
@@ -139,6 +142,9 @@ fn draw_step(rng: &mut Rng) -> Step {
 /// The script that asks a request, with its keys and arguments.
 fn script(request: Request, keys: &Keys) -> (Script, Vec<&str>, Vec<String>) {
     let all = || vec![keys.lock.as_str(), keys.counter.as_str(), NODE_RECORD];
+    let readmit = |step: &str, epoch: u64, floor: u64| {
+        (Script::Readmit, vec![NODE_RECORD], vec![step.to_owned(), epoch.to_string(), floor.to_string()])
+    };
     match request {
         Request::Acquire { owner, ttl, hint } => {
             (Script::Acquire, all(), vec![owner.to_string(), ttl.as_millis().to_string(), hint.to_string()])
@@ -156,6 +162,9 @@ fn script(request: Request, keys: &Keys) -> (Script, Vec<&str>, Vec<String>) {
         Request::Init { epoch, floor } => {
             (Script::Init, vec![NODE_RECORD], vec![epoch.to_string(), floor.to_string()])
         }
+        Request::Claim { epoch } => readmit("claim", epoch, 0),
+        Request::Raise { epoch } => readmit("raise", epoch, 0),
+        Request::Admit { epoch, floor } => readmit("admit", epoch, floor),
         Request::AcquireClassic { .. } => unreachable!("a command, not a script"),
     }
 }
@@ -176,6 +185,7 @@ fn spell(node: &NodeState, request: Request, outcome: Result<Reply, Obstacle>) -
         Err(Obstacle::WrongType) => Answer::Error(WRONG_TYPE.into()),
         Err(Obstacle::NoTtl) => Answer::Error("NOTTL the key has no TTL: it is not a lock".into()),
         Err(Obstacle::NotANumber) => Answer::Error("NOTANUMBER".into()),
+        Err(Obstacle::NotRaised) => Answer::Error("NOTRAISED empty, or the epoch is not smaller".into()),
         Err(Obstacle::Exhausted) => Answer::Error("EXHAUSTED the numbers end at 2^53 - 1".into()),
         Ok(Reply::Mine(_)) if classic => Answer::Status("OK".into()),
         Ok(Reply::Taken { .. }) if classic => Answer::Null,
@@ -185,8 +195,12 @@ fn spell(node: &NodeState, request: Request, outcome: Result<Reply, Obstacle>) -
         Ok(Reply::NotMine) => Answer::Int(0),
         Ok(Reply::Empty) => Answer::Array(vec![Answer::Int(-1)]),
         Ok(Reply::Extended | Reply::Released) => Answer::Int(1),
-        Ok(Reply::Record(Record { epoch, floor, high })) => {
-            let record = [epoch.map_or(Answer::Int(-1), int), int(floor), int(high)];
+        Ok(Reply::Record(Record { epoch, floor, high, joining })) => {
+            let or_none = |number: Option<u64>| number.map_or(Answer::Int(-1), int);
+            let mut record = vec![or_none(epoch), int(floor), int(high)];
+            if !matches!(request, Request::Init { .. }) {
+                record.push(or_none(joining));
+            }
             let holder =
                 node.lock.map_or(Answer::Null, |(owner, _)| Answer::Bulk(owner.to_string().into_bytes()));
             let counter = node.counter.map_or(Answer::Int(-1), int);
@@ -346,6 +360,10 @@ fn draw_script(rng: &mut Rng, a: &str, b: &str) -> Anything {
         Script::Init => {
             vec![pick(rng, &["1", "2", "0", "007", "abc", "9007199254740993"]).to_owned(), number]
         }
+        Script::Readmit => {
+            let step = pick(rng, &["claim", "claim", "raise", "admit", "admit", "CLAIM", ""]).to_owned();
+            vec![step, pick(rng, &["1", "2", "3", "007", "abc", "9007199254740993"]).to_owned(), number]
+        }
     };
     match rng.u8(0..30) {
         0 => {
@@ -377,7 +395,7 @@ fn compare_two(pair: &mut Pair, step: &Anything) -> Result<(), String> {
             let keys = match script {
                 Script::Acquire | Script::Confirm | Script::Inspect => &all[..],
                 Script::Extend | Script::Release => &all[..1],
-                Script::Init => &all[2..],
+                Script::Init | Script::Readmit => &all[2..],
             };
             let (embedded, real) = ask(pair, *script, *by, keys, argv)?;
             let (embedded, real) = (without_place(embedded), without_place(real));

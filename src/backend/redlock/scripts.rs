@@ -53,12 +53,14 @@ pub enum Script {
     Inspect,
     /// KEYS record; ARGV epoch, floor.
     Init,
+    /// KEYS record; ARGV step, epoch, floor.
+    Readmit,
 }
 
 impl Script {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Acquire, Self::Confirm, Self::Extend, Self::Release, Self::Inspect, Self::Init];
+    pub const ALL: [Self; 7] =
+        [Self::Acquire, Self::Confirm, Self::Extend, Self::Release, Self::Inspect, Self::Init, Self::Readmit];
 
     /// The Lua text.
     pub const fn text(self) -> &'static str {
@@ -69,6 +71,7 @@ impl Script {
             Self::Release => include_str!("scripts/release.lua"),
             Self::Inspect => include_str!("scripts/inspect.lua"),
             Self::Init => include_str!("scripts/init.lua"),
+            Self::Readmit => include_str!("scripts/readmit.lua"),
         }
     }
 }

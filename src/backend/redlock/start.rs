@@ -1,4 +1,4 @@
-//! Fresh nodes: whether an attempt can succeed yet, and the first start (`R10`).
+//! Fresh nodes, and nodes that lost their data: whether an attempt can succeed yet, the first start, re-admission (`R10`).
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,10 @@ use super::scripts::Keys;
 use super::wire::{Answer, Question};
 use crate::lock::report::{NodeAnswer, NodeError, Report};
 use crate::proto::first_start::{FIRST_EPOCH, Outcome, Start, Step};
+use crate::proto::readmit::Readmitted;
 use crate::proto::session::{AcquireFailure, Mode};
 use crate::proto::tally::MAX_NODES;
-use crate::proto::{FirstStart, NodeId, Reply, Request};
+use crate::proto::{FirstStart, NodeId, Readmit, Reply, Request};
 
 /// After finding that a first start is not possible, how long not to look again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -173,23 +174,52 @@ impl Redlock {
 
     /// The same, with the nodes that failed.
     async fn start_nodes(&self, start: Start) -> (Outcome, Vec<(NodeId, NodeError)>) {
+        let (mut machine, step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
+        let (outcome, refused) = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        (outcome.unwrap_or(Outcome::Unanswered(self.settings.quorum.all())), refused)
+    }
+
+    /// Brings nodes that lost their data back.
+    pub(crate) async fn readmit(&self) -> Readmitted {
+        // From 1 to 2^32: no run repeats an epoch, and no run uses many of them up.
+        let draw = u64::from(self.entropy().owner().0 as u32) + 1;
+        let (mut machine, step) = Readmit::<{ MAX_NODES }>::new(self.settings.quorum, draw);
+        let (outcome, _) = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        let outcome = outcome.unwrap_or(Readmitted::Stopped { at: self.settings.quorum.all() });
+        match outcome {
+            Readmitted::Done { .. } | Readmitted::NotNeeded => tracing::info!(%outcome, "re-admission"),
+            Readmitted::TooFew { .. } | Readmitted::Stopped { .. } => {
+                tracing::warn!(%outcome, "re-admission")
+            }
+        }
+        outcome
+    }
+
+    /// Runs a machine that asks nodes step by step, each step when all have answered; with the nodes that failed.
+    async fn run<O>(
+        &self,
+        mut step: Step<O>,
+        mut handle: impl FnMut(NodeId, Reply) -> Option<Step<O>>,
+    ) -> (Option<O>, Vec<(NodeId, NodeError)>) {
         let mut refused = Vec::new();
         let keys = Arc::new(Keys::of_no_resource());
-        let (mut machine, mut step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
         loop {
             let (to, request) = match step {
-                Step::Done(outcome) => return (outcome, refused),
+                Step::Done(outcome) => return (Some(outcome), refused),
                 Step::Send { to, request } => (to, request),
             };
             let mut open = self.ask(to, Question::new(&keys, request));
             let mut next = None;
             while let Some((id, answer)) = open.next().await {
-                next = machine.handle(id, answer.reply).or(next);
+                next = handle(id, answer.reply).or(next);
                 if let NodeAnswer::Failed(error) = answer.answer {
                     refused.push((id, error));
                 }
             }
-            step = next.unwrap_or(Step::Done(Outcome::Unanswered(to)));
+            match next {
+                Some(next) => step = next,
+                None => return (None, refused),
+            }
         }
     }
 }

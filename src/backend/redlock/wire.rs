@@ -110,6 +110,7 @@ fn script(request: &Request) -> Option<Script> {
         Request::Release { .. } => Some(Script::Release),
         Request::Inspect => Some(Script::Inspect),
         Request::Init { .. } => Some(Script::Init),
+        Request::Claim { .. } | Request::Raise { .. } | Request::Admit { .. } => Some(Script::Readmit),
     }
 }
 
@@ -132,7 +133,7 @@ fn call(name: &str, script: &str, keys: &Keys, request: &Request) -> Cmd {
         Request::Extend { .. } | Request::Release { .. } | Request::AcquireClassic { .. } => {
             cmd.arg(1).arg(&keys.lock);
         }
-        Request::Init { .. } => {
+        Request::Init { .. } | Request::Claim { .. } | Request::Raise { .. } | Request::Admit { .. } => {
             cmd.arg(1).arg(NODE_RECORD);
         }
     }
@@ -144,6 +145,9 @@ fn call(name: &str, script: &str, keys: &Keys, request: &Request) -> Cmd {
         }
         Request::Release { owner } => cmd.arg(owner.to_string()).arg(&keys.channel),
         Request::Init { epoch, floor } => cmd.arg(epoch).arg(floor),
+        Request::Claim { epoch } => cmd.arg("claim").arg(epoch).arg(0),
+        Request::Raise { epoch } => cmd.arg("raise").arg(epoch).arg(0),
+        Request::Admit { epoch, floor } => cmd.arg("admit").arg(epoch).arg(floor),
         Request::Inspect => &mut cmd,
     };
     cmd
@@ -236,9 +240,15 @@ fn read(request: &Request, value: &Value) -> Option<Answer> {
         },
         Request::Inspect => record_answer(inspection(value)?.record),
         Request::Init { .. } => match numbers(value)?.as_slice() {
-            &[epoch, floor, high] => record_answer(record(epoch, floor, high)?),
+            &[epoch, floor, high] => record_answer(record(epoch, floor, high, -1)?),
             _ => return None,
         },
+        Request::Claim { .. } | Request::Raise { .. } | Request::Admit { .. } => {
+            match numbers(value)?.as_slice() {
+                &[epoch, floor, high, claim] => record_answer(record(epoch, floor, high, claim)?),
+                _ => return None,
+            }
+        }
     };
     Some(Answer { reply, answer })
 }
@@ -251,9 +261,9 @@ fn record_answer(record: Record) -> (Reply, NodeAnswer) {
     (Reply::Record(record), answer)
 }
 
-fn record(epoch: i64, floor: i64, high: i64) -> Option<Record> {
+fn record(epoch: i64, floor: i64, high: i64, claim: i64) -> Option<Record> {
     let (floor, high) = (u64::try_from(floor).ok()?, u64::try_from(high).ok()?);
-    Some(Record { epoch: u64::try_from(epoch).ok(), floor, high })
+    Some(Record { epoch: u64::try_from(epoch).ok(), floor, high, joining: u64::try_from(claim).ok() })
 }
 
 fn inspection(value: &Value) -> Option<Inspection> {
@@ -264,10 +274,10 @@ fn inspection(value: &Value) -> Option<Inspection> {
         _ => None,
     };
     let rest: Vec<i64> = rest.iter().map(number).collect::<Option<_>>()?;
-    let &[left, counter, epoch, floor, high] = rest.as_slice() else { return None };
+    let &[left, counter, epoch, floor, high, claim] = rest.as_slice() else { return None };
     let remaining = u64::try_from(left).ok().map(Duration::from_millis);
     let counter = u64::try_from(counter).ok();
-    Some(Inspection { holder, remaining, counter, record: record(epoch, floor, high)? })
+    Some(Inspection { holder, remaining, counter, record: record(epoch, floor, high, claim)? })
 }
 
 fn numbers(value: &Value) -> Option<Vec<i64>> {

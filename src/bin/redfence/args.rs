@@ -105,6 +105,11 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Start a cluster of empty nodes; refused if any node is in use. Usually not needed: fresh nodes start by themselves.
     Init(InitArgs),
+    /// Bring nodes that lost their data back, above every number ever used.
+    ///
+    /// One run at a time, over all machines. For mutual exclusion wait first until the longest TTL in use has passed since
+    /// the node came back: the keys it held are gone too.
+    Readmit,
     /// A Redis node inside this process, on a port, for trying things.
     Node(NodeArgs),
 }

@@ -44,6 +44,7 @@ async fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Release(args)) => verbs::release::run(&global, args).await,
         Some(Command::Status(args)) => verbs::status::run(&global, args).await,
         Some(Command::Init(args)) => verbs::init::run(&global, args).await,
+        Some(Command::Readmit) => verbs::readmit::run(&global).await,
         Some(Command::Node(args)) => verbs::node::run(&global, args).await,
     }
 }

@@ -4,9 +4,12 @@
 //! An extension (`R11`) that fails changes nothing: what was promised before still holds, and the next one may succeed. Only "not
 //! mine" from so many nodes that no quorum can be mine is proof, and ends the belief at once.
 
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use super::super::message::{FencingToken, Reply, Request};
+use super::super::mutant::mutated;
+use super::super::symmetry::ByNode;
 use super::super::tally::{NodeId, NodeSet, Verdict};
 use super::super::time::Timestamp;
 use super::super::validity::{Ttl, valid_until};
@@ -158,9 +161,11 @@ impl Held {
             _ => &mut extension.failed,
         };
         let new = counted.insert(node);
-        if reply == Reply::Extended && new && extension.extended.len() == config.quorum.needed() {
+        let needed = config.quorum.needed() - usize::from(mutated!(ExtendMinority));
+        if reply == Reply::Extended && new && extension.extended.len() == needed {
             // Also when it comes late: the keys do live that long.
-            let until = valid_until(extension.start, extension.ttl, config.drift);
+            let start = if mutated!(ExtendFromAnswer) { now } else { extension.start };
+            let until = valid_until(start, extension.ttl, config.drift);
             extension.open = false;
             self.valid_until = capped(self.valid_until.max(until), self.cap);
             out.push(Output::Event(Event::Extended { round, valid_until: self.valid_until }));
@@ -202,6 +207,20 @@ impl Held {
         self.next = config.extend.map(sooner);
         let reason = ExtendFailure::NoQuorum;
         out.push(Output::Event(Event::NotExtended { round: self.extension.round, reason }));
+    }
+}
+
+impl ByNode for Held {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        (self.token, self.valid_until, self.cap, self.next).hash(state);
+        let Extension { round, start, ttl, open, .. } = self.extension;
+        (round, start, ttl, open).hash(state);
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        let Extension { extended, not_mine, failed, .. } = &self.extension;
+        let sets = [extended, not_mine, failed];
+        state.write_u8(sets.iter().fold(1, |bits, set| bits << 1 | u8::from(set.contains(node))));
     }
 }
 

@@ -17,10 +17,13 @@ mod acquiring;
 mod held;
 mod releasing;
 
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use super::message::{FencingToken, Owner, Reply, Request, Stand};
+use super::mutant::mutated;
 use super::retry::Backoff;
+use super::symmetry::ByNode;
 use super::tally::{MAX_NODES, NodeId, NodeSet, Quorum};
 use super::time::Timestamp;
 use super::validity::{Drift, Ttl};
@@ -260,7 +263,7 @@ impl<const MAX: usize> Session<MAX> {
             (Phase::Lost(_) | Phase::Done, Input::Wake) => {}
             (Phase::Releasing(_) | Phase::Done, Input::Release) => {}
         }
-        debug_assert!(self.check(config), "inconsistent session: {self:?}");
+        debug_assert!(mutated!() || self.check(config), "inconsistent session: {self:?}");
     }
 
     /// When to call `handle` with [`Input::Wake`] at the latest.
@@ -352,9 +355,10 @@ impl<const MAX: usize> Session<MAX> {
         {
             out.push(Output::Event(Event::NotExtended { round, reason: ExtendFailure::Released }));
         }
+        let all = if mutated!(ReleaseOnlySigned) { self.known.signed } else { config.quorum.all() };
         let request = Request::Release { owner: self.known.owner };
-        out.push(Output::Send { to: config.quorum.all(), round: Round::Release, request });
-        self.phase = Phase::Releasing(Releasing::new(&self.known, config, now, report));
+        out.push(Output::Send { to: all, round: Round::Release, request });
+        self.phase = Phase::Releasing(Releasing::new(&self.known, config, now, all, report));
     }
 
     fn settle(&mut self, config: &Config, now: Timestamp, out: &mut Vec<Output>) {
@@ -397,5 +401,31 @@ impl Known {
     /// Nodes where a key of ours may be, now or later.
     fn at_risk(&self) -> NodeSet {
         self.signed.union(self.unanswered)
+    }
+}
+
+impl<const MAX: usize> ByNode for Session<MAX> {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        let Known { owner: _, start, best, signed: _, unanswered: _, longest } = self.known;
+        (start, best, longest).hash(state);
+        core::mem::discriminant(&self.phase).hash(state);
+        match &self.phase {
+            Phase::Acquiring(acquiring) => acquiring.hash_shared(state),
+            Phase::Held(held) => held.hash_shared(state),
+            Phase::Lost(reason) => reason.hash(state),
+            Phase::Releasing(releasing) => releasing.hash_shared(state),
+            Phase::Done => {}
+        }
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        let Known { signed, unanswered, .. } = &self.known;
+        state.write_u8(u8::from(signed.contains(node)) | u8::from(unanswered.contains(node)) << 1);
+        match &self.phase {
+            Phase::Acquiring(acquiring) => acquiring.hash_node(node, state),
+            Phase::Held(held) => held.hash_node(node, state),
+            Phase::Releasing(releasing) => releasing.hash_node(node, state),
+            Phase::Lost(_) | Phase::Done => {}
+        }
     }
 }

@@ -4,7 +4,10 @@
 //! and have not said that it is gone. A node whose grant is *unknown* may do it after the release (an old connection's
 //! bytes can be read late), so there "not mine" is not the last word: the release is repeated, a bounded number of times.
 
+use core::hash::{Hash, Hasher};
+
 use super::super::message::{Reply, Request};
+use super::super::symmetry::ByNode;
 use super::super::tally::{NodeId, NodeSet, Verdict};
 use super::super::time::Timestamp;
 use super::{Config, Event, Known, Output, Round};
@@ -43,14 +46,14 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
-    pub(super) fn new(known: &Known, config: &Config, now: Timestamp, report: bool) -> Self {
+    pub(super) fn new(known: &Known, config: &Config, now: Timestamp, asked: NodeSet, report: bool) -> Self {
         Self {
             report,
             report_by: now + config.patience,
             horizon: now + known.longest.as_duration() + config.drift.margin(known.longest),
             rounds: 1,
             next: now + config.release_backoff.delay(0, 1.0),
-            asked: config.quorum.all(),
+            asked,
             released: NodeSet::EMPTY,
             absent: NodeSet::EMPTY,
             unsure: NodeSet::EMPTY,
@@ -163,5 +166,16 @@ impl Releasing {
         let again = self.may_repeat(config) && !self.unsettled(known).without(self.asked).is_empty();
         let end = if self.report { self.report_by } else { self.horizon };
         if again { end.min(self.next) } else { end }
+    }
+}
+
+impl ByNode for Releasing {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        (self.report, self.report_by, self.horizon, self.rounds, self.next).hash(state);
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        let sets = [&self.asked, &self.released, &self.absent, &self.unsure, &self.late];
+        state.write_u8(sets.iter().fold(1, |bits, set| bits << 1 | u8::from(set.contains(node))));
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod extend;
 pub(crate) mod init;
 pub(crate) mod node;
 mod outcome;
+pub(crate) mod readmit;
 pub(crate) mod release;
 pub(crate) mod status;
 

@@ -1,0 +1,160 @@
+//! Somebody who starts fresh nodes, or brings a wiped one back: the shipped machines, with connections of their own.
+
+use std::hash::{Hash, Hasher};
+
+use redfence::proto::first_start::{FirstStart, Start, Step};
+use redfence::proto::{ByNode, NodeId, NodeSet, Quorum, Readmit, Reply, Request};
+
+/// What an operator is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Job {
+    /// Starts fresh nodes automatically.
+    Start {
+        /// The number it starts them from.
+        floor: u8,
+    },
+    /// Starts fresh nodes because it was told to.
+    Init {
+        /// The epoch it gives.
+        epoch: u8,
+        /// The number it starts them from.
+        floor: u8,
+    },
+    /// Brings wiped nodes back.
+    Readmit {
+        /// What it draws.
+        draw: u8,
+    },
+}
+
+impl Job {
+    /// Whether it gives fresh nodes their epoch.
+    pub const fn starts(self) -> bool {
+        matches!(self, Self::Start { .. } | Self::Init { .. })
+    }
+}
+
+/// One operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operator<const N: usize> {
+    job: Job,
+    machine: Machine<N>,
+    /// Requests that have not arrived. Answers arrive at once: an operator only waits for all of them, and what it asks next
+    /// may take any time to arrive.
+    calls: [Option<Request>; N],
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Machine<const N: usize> {
+    Idle,
+    Starting(FirstStart<N>),
+    Readmitting(Readmit<N>),
+    /// It has ended, or died and its connections are closed.
+    Over,
+}
+
+impl<const N: usize> Operator<N> {
+    /// One that has not begun.
+    pub fn new(job: Job) -> Self {
+        Self { job, machine: Machine::Idle, calls: [None; N] }
+    }
+
+    /// What it is there for.
+    pub fn job(&self) -> Job {
+        self.job
+    }
+
+    /// Whether it has begun.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.machine, Machine::Idle)
+    }
+
+    /// Whether it has ended or died, and nothing of it is on its way.
+    pub fn is_over(&self) -> bool {
+        matches!(self.machine, Machine::Over) && self.calls.iter().all(Option::is_none)
+    }
+
+    /// What it asks of a node.
+    pub fn call(&self, node: usize) -> Option<Request> {
+        self.calls[node]
+    }
+
+    /// Asks every node what it is.
+    pub(super) fn begin(&mut self) {
+        match self.job {
+            Job::Start { floor } => self.start(Start::Automatic { floor: u64::from(floor) }),
+            Job::Init { epoch, floor } => {
+                self.start(Start::Operator { epoch: u64::from(epoch), floor: u64::from(floor) });
+            }
+            Job::Readmit { draw } => {
+                let (machine, step) = Readmit::new(Quorum::of(N), u64::from(draw));
+                self.machine = Machine::Readmitting(machine);
+                self.obey(step);
+            }
+        }
+    }
+
+    fn start(&mut self, start: Start) {
+        let (machine, step) = FirstStart::new(Quorum::of(N), start);
+        self.machine = Machine::Starting(machine);
+        self.obey(step);
+    }
+
+    /// Dies; its connections are closed.
+    pub(super) fn die(&mut self) {
+        *self = Self { machine: Machine::Over, ..Self::new(self.job) };
+    }
+
+    /// A node has done what it was asked.
+    pub(super) fn hear(&mut self, node: usize, reply: Reply) {
+        self.calls[node] = None;
+        let id = NodeId::new(node);
+        match &mut self.machine {
+            Machine::Starting(machine) => {
+                if let Some(step) = machine.handle(id, reply) {
+                    self.obey(step);
+                }
+            }
+            Machine::Readmitting(machine) => {
+                if let Some(step) = machine.handle(id, reply) {
+                    self.obey(step);
+                }
+            }
+            Machine::Idle | Machine::Over => {}
+        }
+    }
+
+    fn obey<O>(&mut self, step: Step<O>) {
+        match step {
+            Step::Send { to, request } => self.ask(to, request),
+            Step::Done(_) => self.machine = Machine::Over,
+        }
+    }
+
+    fn ask(&mut self, to: NodeSet, request: Request) {
+        for node in to.iter().take(N) {
+            self.calls[node.index()] = Some(request);
+        }
+    }
+}
+
+impl<const N: usize> ByNode for Operator<N> {
+    fn hash_shared<H: Hasher>(&self, state: &mut H) {
+        self.job.hash(state);
+        match &self.machine {
+            Machine::Idle => state.write_u8(0),
+            Machine::Starting(machine) => machine.hash_shared(state),
+            Machine::Readmitting(machine) => machine.hash_shared(state),
+            Machine::Over => state.write_u8(1),
+        }
+    }
+
+    fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
+        self.calls[node.index()].hash(state);
+        match &self.machine {
+            Machine::Starting(machine) => machine.hash_node(node, state),
+            Machine::Readmitting(machine) => machine.hash_node(node, state),
+            Machine::Idle | Machine::Over => {}
+        }
+    }
+}

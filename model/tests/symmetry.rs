@@ -1,0 +1,96 @@
+//! Counting states that differ only in the numbering of nodes and clients once changes no verdict.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use redfence_model::check::Control;
+use redfence_model::scenario::{self, Outcome, Scenario};
+use redfence_model::world::{Action, Economy, Property, State, World};
+
+fn found(scenario: &Scenario) -> Outcome {
+    scenario::check(scenario, 2, &Control::default())
+}
+
+/// Scenarios small enough to be searched without symmetry, and of every kind: time, faults, tokens, violated, holding.
+const COMPARED: [&str; 3] = ["fact7-classic", "s16-minority", "v2-two-nodes"];
+
+#[test]
+fn symmetric_and_plain_searches_agree() {
+    for name in COMPARED {
+        let symmetric = scenario::find(name).expect("a scenario of that name");
+        let plain = Scenario { settings: symmetric.settings.plain(), states: None, ..symmetric.clone() };
+        let (one, other) = (found(&symmetric), found(&plain));
+        let verdicts = |outcome: &Outcome| -> Vec<_> {
+            outcome.properties.iter().map(|p| (p.expect.property, p.found, p.steps)).collect()
+        };
+        assert_eq!(verdicts(&one), verdicts(&other), "{name}");
+        let (nodes, clients) = (symmetric.settings.nodes as u64, symmetric.settings.clients as u64);
+        let most = (1..=nodes).product::<u64>() * (1..=clients).product::<u64>();
+        println!("{name}: {} states, {} without symmetry", one.states, other.states);
+        assert!(one.states < other.states && other.states <= one.states * most, "{name}");
+    }
+}
+
+#[test]
+fn what_is_left_out_changes_no_verdict() {
+    for name in ["s1-clock-jump", "s3-empty-restart", "s7-eviction", "s16-minority"] {
+        let short = scenario::find(name).expect("a scenario of that name");
+        let mut full = Scenario { states: None, ..short.clone() };
+        full.settings.economy = Economy::Full;
+        full.expect.retain(|expect| expect.property == Property::Belief);
+        for property in found(&full).properties {
+            assert!(property.is_ok(), "{name}: {property:?}");
+        }
+    }
+}
+
+fn hash(state: &State<3, 2>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[test]
+fn renumbered_paths_lead_to_states_with_one_fingerprint() {
+    let scenario = scenario::find("fact5-fence").expect("a scenario of that name");
+    let world = World::<3, 2>::new(scenario.settings);
+    let nodes = [2, 0, 1];
+    let clients = [1, 0];
+    let renumbered = |action: Action| match action {
+        Action::Begin { client, hint, slow } => {
+            Action::Begin { client: clients[usize::from(client)], hint, slow }
+        }
+        Action::Execute { client, node, early } => {
+            Action::Execute { client: clients[usize::from(client)], node: nodes[usize::from(node)], early }
+        }
+        Action::Deliver { client, node } => {
+            Action::Deliver { client: clients[usize::from(client)], node: nodes[usize::from(node)] }
+        }
+        Action::Expire(node) => Action::Expire(nodes[usize::from(node)]),
+        Action::Abandon(client) => Action::Abandon(clients[usize::from(client)]),
+        Action::Read(client) => Action::Read(clients[usize::from(client)]),
+        Action::Write(client) => Action::Write(clients[usize::from(client)]),
+        Action::Release(client) => Action::Release(clients[usize::from(client)]),
+        other => panic!("{other:?} does not happen here"),
+    };
+    let mut random = 42u64;
+    let mut seen = HashSet::new();
+    for _ in 0..200 {
+        let (mut path, mut state, mut other) = (Vec::new(), world.start(), world.start());
+        for _ in 0..40 {
+            let mut actions = Vec::new();
+            world.enabled(&state, &mut actions);
+            if actions.is_empty() {
+                break;
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let action = actions[(random >> 33) as usize % actions.len()];
+            state = world.step(&state, action);
+            other = world.step(&other, renumbered(action));
+            path.push(action);
+            assert_eq!(hash(&other), hash(&state), "{path:?}");
+            seen.insert(hash(&state));
+        }
+    }
+    assert!(seen.len() > 1_000, "walks lead to many different states: {}", seen.len());
+}
