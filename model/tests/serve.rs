@@ -82,7 +82,16 @@ impl Reply {
 #[test]
 fn every_page_is_there_and_asks_nothing_of_other_hosts() {
     let server = Server::start();
-    server.get("/").says(200, &["What Redlock can and cannot do", "C9 ", "violated in", "\u{21b3} repaired"]);
+    server.get("/").says(
+        200,
+        &[
+            "What Redlock can and cannot do",
+            "C9 ",
+            "violated in",
+            "\u{21b3} repaired",
+            "id=\"fact5-fence-timed\"",
+        ],
+    );
     server
         .get("/tour")
         .says(200, &["5. The largest of several counters", "/trace/s3-empty-restart/belief/svg"]);

@@ -115,7 +115,8 @@ impl Browser {
     /// Waits until an expression is true.
     #[track_caller]
     pub(crate) fn until(&mut self, expression: &str) {
-        for _ in 0..400 {
+        // Two minutes: a loaded machine searches for a while before it can draw.
+        for _ in 0..2_400 {
             if self.value(&format!("Boolean({expression})")) == json!(true) {
                 return;
             }

@@ -43,12 +43,14 @@ pub(in super::super) fn page(found: &BTreeMap<&'static str, Outcome>) -> Markup 
             }
             nav class="parts" aria-label="Parts of this page" {
                 a href="#debate" { "The debate" }
+                a href="#open" { "Not searched to the end" }
                 @for (index, (title, _)) in PARTS.iter().enumerate() { a href=(format!("#part-{index}")) { (title) } }
             }
             @for (index, (title, prefixes)) in PARTS.iter().enumerate() {
                 (part(index, title, &rows(&all, prefixes), found))
-                @if index == 0 { (debate(&all)) }
+                @if index == 0 { (debate()) }
             }
+            (open())
         },
     )
 }
@@ -154,7 +156,24 @@ fn cell(scenario: &Scenario, expect: &Expect, found: Option<&Outcome>) -> Markup
     }
 }
 
-fn debate(all: &[Scenario]) -> Markup {
+/// What nobody has seen the end of.
+fn open() -> Markup {
+    let open: Vec<Scenario> =
+        scenario::everything().into_iter().filter(|scenario| scenario.size == Size::Open).collect();
+    html! { @if !open.is_empty() {
+        section {
+            h2 id="open" { "Not searched to the end" }
+            p { "These have no verdict: their searches are too long. They can be stepped through, and searched until told to stop." }
+            ul { @for scenario in &open {
+                li id=(scenario.name) { a href=(format!("/path/{}", scenario.name)) { (scenario.name) } ": " (scenario.shows)
+                    " (" a href=(format!("/run?scenario={}", scenario.name)) { "search" } ")" }
+            } }
+        }
+    } }
+}
+
+fn debate() -> Markup {
+    let all = &scenario::everything();
     html! {
         section {
             h2 id="debate" { "The debate, decided" }

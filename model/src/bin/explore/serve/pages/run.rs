@@ -21,9 +21,14 @@ pub(in super::super) fn page(look: &Look, chosen: Option<&Scenario>) -> Markup {
             }
             form method="post" action="/run" class="run" {
                 label { "Scenario "
-                    select name="scenario" { @for scenario in scenario::all() {
+                    select name="scenario" { @for scenario in scenario::everything() {
                         option value=(scenario.name) selected[name.is_some_and(|name| name.split(variant::MARK).next() == Some(scenario.name))] {
-                            (scenario.name) @if scenario.size == Size::Full { " (long)" }
+                            (scenario.name)
+                            @match scenario.size {
+                                Size::Quick => {}
+                                Size::Full => " (long)",
+                                Size::Open => " (never seen to end)",
+                            }
                         }
                     } }
                 }

@@ -128,3 +128,19 @@ fn onward(stop: &Stop) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stop_has_a_trace_and_a_repair() {
+        for Stop { scenario, property, repair, .. } in &STOPS {
+            let failure = scenario::find(scenario).expect("the failure");
+            let asked =
+                failure.expect.iter().find(|expect| expect.property.name() == *property).expect("asked");
+            assert_eq!(asked.verdict, scenario::Verdict::Violated, "{scenario}");
+            assert!(scenario::find(repair).is_ok(), "{repair}");
+        }
+    }
+}
