@@ -3,7 +3,7 @@
 //! A walk proves nothing; many of them find what is easy to find. The generator is our own, so that a seed stays the same walk
 //! when a dependency changes.
 
-use crate::world::{Property, World};
+use crate::world::{Action, Property, World};
 
 /// A walk that went wrong: enough to walk it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,35 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug)]
 struct Dice(u64);
 
+/// What ends things is always possible, so that a uniform choice would hardly ever let anybody win: it is taken one time in this
+/// many that it is drawn.
+const RARE: usize = 16;
+
+fn ends_something(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Expire(_)
+            | Action::Abandon(_)
+            | Action::Wipe(_)
+            | Action::Die(_)
+            | Action::OperatorDies(_)
+            | Action::GiveUp { .. }
+            | Action::Evict(_)
+            | Action::Jump(_)
+    )
+}
+
 impl Dice {
+    /// One of the actions; there is at least one.
+    fn choose(&mut self, actions: &[Action]) -> Action {
+        loop {
+            let action = actions[self.below(actions.len())];
+            if !ends_something(action) || self.below(RARE) == 0 {
+                return action;
+            }
+        }
+    }
+
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -61,7 +89,7 @@ pub fn walk<const N: usize, const C: usize>(
             if actions.is_empty() {
                 break;
             }
-            state = world.step(&state, actions[dice.below(actions.len())]);
+            state = world.step(&state, dice.choose(&actions));
             seen.steps += 1;
             let violated = properties.iter().find(|property| !property.is_true(world.settings(), &state));
             if let Some(&property) = violated {
