@@ -173,28 +173,45 @@ impl<const MAX: usize> ByNode for FirstStart<MAX> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
     use super::super::node::{NodeState, execute};
     use super::*;
 
-    /// Runs a first start to its end on these nodes; `down` ones do not answer.
-    fn run(start: Start, nodes: &mut [NodeState], down: &[usize]) -> Outcome {
-        let (mut machine, mut step) = FirstStart::<5>::new(Quorum::of(nodes.len()), start);
+    /// Runs a machine to its end on these nodes, one round after the other; `down` ones do not answer.
+    pub(in super::super) fn run_on<O>(
+        nodes: &mut [NodeState],
+        down: &[usize],
+        mut step: Step<O>,
+        mut handle: impl FnMut(NodeId, Reply) -> Option<Step<O>>,
+    ) -> O {
         loop {
-            let Step::Send { to, request } = step else { unreachable!("a step without an outcome") };
+            let (to, request) = match step {
+                Step::Send { to, request } => (to, request),
+                Step::Done(outcome) => return outcome,
+            };
             let mut next = None;
             for node in to.iter() {
                 let reply = match down.contains(&node.index()) {
                     true => Reply::Unknown,
-                    false => execute(&mut nodes[node.index()], request).unwrap(),
+                    false => execute(&mut nodes[node.index()], request).unwrap_or(Reply::Refused),
                 };
-                next = machine.handle(node, reply).or(next);
+                next = handle(node, reply).or(next);
             }
-            match next.expect("all nodes have answered") {
-                Step::Done(outcome) => return outcome,
-                send => step = send,
-            }
+            step = next.expect("all nodes have answered");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::NodeState;
+    use super::testing::run_on;
+    use super::*;
+
+    /// Runs a first start to its end on these nodes; `down` ones do not answer.
+    fn run(start: Start, nodes: &mut [NodeState], down: &[usize]) -> Outcome {
+        let (mut machine, step) = FirstStart::<5>::new(Quorum::of(nodes.len()), start);
+        run_on(nodes, down, step, |node, reply| machine.handle(node, reply))
     }
 
     const AUTO: Start = Start::Automatic { floor: 70 };

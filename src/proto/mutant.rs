@@ -1,6 +1,6 @@
 //! Small wrong edits of the protocol, each of which the model must catch.
 //!
-//! They exist only in builds with the feature `mutants`, which only tests of the model switch on. Without it every
+//! They exist only in builds with the feature `mutants`: tests of the model, and `explore` where it is asked for. Without it every
 //! `mutated!(..)` in this room is the constant `false`.
 
 /// Whether this wrong edit is in force.

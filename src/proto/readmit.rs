@@ -148,11 +148,6 @@ impl<const MAX: usize> Readmit<MAX> {
             }
         })
     }
-
-    /// Whether it is over.
-    pub fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done)
-    }
 }
 
 impl Standing {
@@ -278,30 +273,14 @@ impl<const MAX: usize> ByNode for Readmit<MAX> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::first_start::testing::run_on;
     use super::super::node::{NodeState, execute};
     use super::*;
 
     /// Runs to the end on these nodes; `down` ones do not answer.
     fn run(draw: u64, nodes: &mut [NodeState], down: &[usize]) -> Readmitted {
-        let (mut machine, mut step) = Readmit::<5>::new(Quorum::of(nodes.len()), draw);
-        loop {
-            let Step::Send { to, request } = step else { unreachable!("a step without an outcome") };
-            let mut next = None;
-            for node in to.iter() {
-                let reply = match down.contains(&node.index()) {
-                    true => Reply::Unknown,
-                    false => execute(&mut nodes[node.index()], request).unwrap_or(Reply::Refused),
-                };
-                next = machine.handle(node, reply).or(next);
-            }
-            match next.expect("all nodes have answered") {
-                Step::Done(outcome) => {
-                    assert!(machine.is_done());
-                    return outcome;
-                }
-                send => step = send,
-            }
-        }
+        let (mut machine, step) = Readmit::<5>::new(Quorum::of(nodes.len()), draw);
+        run_on(nodes, down, step, |node, reply| machine.handle(node, reply))
     }
 
     fn only(node: usize) -> NodeSet {
