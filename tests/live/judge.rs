@@ -6,9 +6,10 @@ use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use redfence::LockGuard;
+use redfence::invariants::{Acquisition, History, judge};
 use redfence::lock::error::AcquireError;
 use redfence::lock::report::NodeAnswer;
-use redfence::proto::FencingToken;
+use redfence::proto::{FencingToken, Owner, Timestamp};
 
 use crate::support::{Cluster, Proxy, Seen, Stopwatch};
 
@@ -55,15 +56,20 @@ impl Holds {
         self.ended.lock().expect("no panic").push(hold);
     }
 
-    /// No two holds overlap, and tokens rise from each to the next. Answers how many there were.
+    /// No two holds overlap, and tokens rise from each to the next, as the model judges it. Answers how many there were.
     pub(crate) fn judge(self) -> usize {
-        let mut holds = self.ended.into_inner().expect("no panic");
-        holds.sort_by_key(|hold| hold.from);
-        for pair in holds.windows(2) {
-            let (one, other) = (pair[0].who, pair[1].who);
-            assert!(pair[0].until <= pair[1].from, "{one} and {other} hold the lock at once: {pair:?}");
-            assert!(pair[0].token < pair[1].token, "a token does not rise: {pair:?}");
-        }
+        let holds = self.ended.into_inner().expect("no panic");
+        let at = |time: Duration| Timestamp::from_micros(time.as_micros() as u64);
+        let acquisition = |hold: &Hold| Acquisition {
+            owner: Owner(hold.who as u128),
+            begun: at(hold.from),
+            won: at(hold.from),
+            token: Some(hold.token),
+            until: at(hold.until),
+        };
+        let history = History { acquisitions: holds.iter().map(acquisition).collect(), writes: Vec::new() };
+        let wrong = judge(&history);
+        assert!(wrong.is_empty(), "{wrong:?} in {holds:?}");
         holds.len()
     }
 }
