@@ -43,6 +43,7 @@ fn ends_something(action: Action) -> bool {
             | Action::Wipe(_)
             | Action::Die(_)
             | Action::OperatorDies(_)
+            | Action::OperatorGivesUp { .. }
             | Action::GiveUp { .. }
             | Action::Evict(_)
             | Action::Jump(_)

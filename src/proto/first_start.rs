@@ -3,8 +3,7 @@
 //! A newcomer's fresh nodes must just work, and a node that lost its data must not slip in by the same door. So the automatic
 //! start acts only if *all* nodes answer and none has ever granted anything: each is empty, or has the first epoch and has
 //! never gone above the number it started from. Two clients at once, or one that dies half-way, do no harm: the epoch is
-//! the same, and the next client completes it. For that its host looks before it attempts: an attempt raises the numbers of
-//! those that have begun, and they would look used.
+//! the same, and the next client completes it. For that nobody sends an attempt too early: see [`super::ready`].
 
 use core::hash::{Hash, Hasher};
 
@@ -90,6 +89,18 @@ impl<const MAX: usize> FirstStart<MAX> {
         assert!(quorum.nodes() <= MAX, "a first start of {MAX} nodes");
         let phase = Phase::Looking { seen: [None; MAX], silent: NodeSet::EMPTY };
         (Self { start, quorum, phase }, Step::Send { to: quorum.all(), request: Request::Inspect })
+    }
+
+    /// The same after all nodes were asked what they are already.
+    pub(super) fn after_look(
+        quorum: Quorum,
+        start: Start,
+        seen: [Option<Record>; MAX],
+        silent: NodeSet,
+    ) -> (Self, Step) {
+        let mut machine = Self { start, quorum, phase: Phase::Looking { seen, silent } };
+        let step = machine.decide();
+        (machine, step)
     }
 
     /// Takes one node's answer; anything but a record means that it did not answer.

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! One [`session::Session`] is one attempt's life on one resource: ask every node, count, confirm if need be, believe for a
-//! while, extend, release, and clear up after answers that come late. [`first_start::FirstStart`] gives fresh nodes their
-//! epoch, [`readmit::Readmit`] brings back a node that lost its data. Three hosts run them unchanged: the model checker, the simulation and the live driver
+//! while, extend, release, and clear up after answers that come late. [`ready::GetReady`] says before the first
+//! attempt whether one can be sent, [`first_start::FirstStart`] gives fresh nodes their epoch, [`readmit::Readmit`] brings back a
+//! node that lost its data. Three hosts run them unchanged: the model checker, the simulation and the live driver
 //! (`src/backend/redlock/driver.rs`).
 //!
 //! **The rule for hosts.** After `handle`, do every `Output` in order, then ask `poll_timeout` for the next wake-up. Requests
@@ -23,6 +24,7 @@ pub mod message;
 pub mod mutant;
 pub mod node;
 pub mod readmit;
+pub mod ready;
 pub mod retry;
 pub mod session;
 pub mod symmetry;
@@ -34,6 +36,7 @@ mod wording;
 pub use first_start::FirstStart;
 pub use message::{FencingToken, Owner, Reply, Request, Stand};
 pub use readmit::Readmit;
+pub use ready::GetReady;
 pub use session::{Event, Input, Output, Round, Session};
 pub use symmetry::ByNode;
 pub use tally::{NodeId, NodeSet, Quorum, Verdict};

@@ -14,6 +14,7 @@ use super::first_start::{Outcome, Step};
 use super::message::{Record, Reply, Request, Stand};
 use super::node::{NodeState, Obstacle};
 use super::readmit::Readmitted;
+use super::ready::Readiness;
 use super::session::{
     AcquireFailure, Event, ExtendFailure, Input, LostReason, Mode, Output, ReleaseOutcome, Round,
 };
@@ -230,6 +231,17 @@ impl fmt::Display for Readmitted {
             }
             Self::TooFew { intact } => write!(f, "too few nodes are intact: {intact}"),
             Self::Stopped { at } => write!(f, "stopped at {at}"),
+        }
+    }
+}
+
+impl fmt::Display for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Started => f.write_str("started"),
+            Self::Unstarted { empty } => write!(f, "not started, empty {empty}"),
+            Self::NotStarted(outcome) => write!(f, "not started: {outcome}"),
         }
     }
 }

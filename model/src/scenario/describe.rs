@@ -81,7 +81,9 @@ pub fn assumptions(settings: &Settings) -> Vec<(&'static str, String)> {
             (_, true) => "; at the same time",
             (_, false) => "; one after the other",
         };
-        list.push(("operators", jobs + order));
+        let looks =
+            if settings.look_first { "; each is a client's own look before its first attempt" } else { "" };
+        list.push(("operators", jobs + order + looks));
     }
     match settings.wiring {
         Wiring::Straight => {}
@@ -111,6 +113,9 @@ pub fn bounds(settings: &Settings) -> Vec<(&'static str, String)> {
                 Economy::Leave => "what a client does after its last attempt",
                 Economy::LoseReleases => {
                     "what a client does after its last attempt; releases (a key may end anyway)"
+                }
+                Economy::Terse => {
+                    "what a client does after its last attempt; releases; refused grants; when a key ends, where no request meets it"
                 }
             }
             .into(),

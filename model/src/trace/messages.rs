@@ -1,5 +1,7 @@
 //! Messages, found by what each step did to the connections.
 
+use std::collections::VecDeque;
+
 use super::Message;
 use super::moment::{RESOURCE, client_lane, node_lane};
 use crate::world::{Action, Link, Slot, State, asked, heard, operator_name};
@@ -12,6 +14,8 @@ pub(super) struct Post<const N: usize, const C: usize> {
     writes: [Option<usize>; C],
     /// What each operator has asked of each node.
     calls: Vec<[Option<usize>; N]>,
+    /// Requests of operators that they gave up, or sent twice.
+    stale_calls: Vec<[VecDeque<usize>; N]>,
 }
 
 /// What is on its way on one connection, by index.
@@ -41,6 +45,7 @@ impl<const N: usize, const C: usize> Post<N, C> {
             lines: [[Line::default(); N]; C],
             writes: [None; C],
             calls: vec![[None; N]; start.operators.len()],
+            stale_calls: vec![std::array::from_fn(|_| VecDeque::new()); start.operators.len()],
         }
     }
 
@@ -101,11 +106,19 @@ impl<const N: usize, const C: usize> Post<N, C> {
         let mut line = Line { current, stale };
         // Whether what was on its way on the line has left it.
         let free = match action {
-            Action::Execute { client, node, .. } | Action::Refuse { client, node } if here(client, node) => {
+            Action::Execute { client, node, .. }
+            | Action::ExecuteEnded { client, node }
+            | Action::Refuse { client, node }
+                if here(client, node) =>
+            {
                 self.arrives(current, number);
                 true
             }
             Action::Deliver { client, node } if here(client, node) => {
+                self.arrives(current, number);
+                true
+            }
+            Action::Hear { client: who, nodes } if who == client && nodes >> node & 1 == 1 => {
                 self.arrives(current, number);
                 true
             }
@@ -181,20 +194,43 @@ impl<const N: usize, const C: usize> Post<N, C> {
         let Change { number, before, action, after } = *change;
         for (index, operator) in (0..after.operators.len()).zip(0u8..) {
             for at in 0..N {
+                let here = |who: u8, node: u8| (who, usize::from(node)) == (operator, at);
+                let (old, new) = (before.operators[index].call(at), after.operators[index].call(at));
+                let call = self.calls[index][at];
                 let arrived = match action {
-                    Action::OperatorAsks { operator: who, node } => {
-                        (who, usize::from(node)) == (operator, at)
+                    Action::OperatorAsks { operator, node } => here(operator, node),
+                    Action::OperatorAsksTwice { operator, node } if here(operator, node) => {
+                        if let Some(request) = old {
+                            let from = operator_name(after, operator);
+                            let copy = self.send(from, node_lane(at), request.to_string(), number);
+                            self.messages[copy].late = true;
+                            self.stale_calls[index][at].push_back(copy);
+                        }
+                        true
+                    }
+                    Action::OperatorGivesUp { operator, node } if here(operator, node) => {
+                        if let Some(call) = call {
+                            self.messages[call].late = true;
+                        }
+                        self.stale_calls[index][at].extend(call);
+                        if new.is_none() {
+                            continue;
+                        }
+                        false
+                    }
+                    Action::OperatorLate { operator, node } if here(operator, node) => {
+                        let copy = self.stale_calls[index][at].pop_front();
+                        self.arrives(copy, number);
+                        continue;
                     }
                     _ => false,
                 };
-                let (old, new) = (before.operators[index].call(at), after.operators[index].call(at));
-                let call = self.calls[index][at];
                 if arrived {
                     self.arrives(call, number);
                 } else if old.is_some() && new.is_none() {
                     self.lost(call, number);
                 }
-                if let Some(request) = new.filter(|_| arrived || old.is_none()) {
+                if let Some(request) = new.filter(|_| arrived || new != old) {
                     let from = operator_name(after, operator);
                     self.calls[index][at] = Some(self.send(from, node_lane(at), request.to_string(), number));
                 }

@@ -199,6 +199,9 @@ pub struct Step {
     /// Which of the possible actions it was, by index; only in traces of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<usize>,
+    /// The same as data, for those who do the trace again elsewhere; only in traces of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub does: Option<serde_json::Value>,
     /// What happened, in words.
     pub sentence: String,
     /// Whether it is a fault of the world.

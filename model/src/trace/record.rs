@@ -84,6 +84,7 @@ impl<'a, const N: usize, const C: usize> Recorder<'a, N, C> {
         self.trace.steps.push(Step {
             number,
             action: Some(index),
+            does: serde_json::to_value(action).ok(),
             sentence,
             fault: fault(action).is_some(),
             marks: marks(&change, before, &now),
@@ -128,6 +129,8 @@ pub(super) fn fault(action: Action) -> Option<Fault> {
         Action::Repeat { .. } => Fault::Repeat,
         Action::Neighbour(_) => Fault::Neighbour,
         Action::OperatorDies(_) => Fault::OperatorCrash,
+        Action::OperatorGivesUp { .. } => Fault::OperatorLoss,
+        Action::OperatorAsksTwice { .. } => Fault::OperatorRepeat,
         _ => return None,
     })
 }
@@ -142,7 +145,9 @@ fn struck<const N: usize, const C: usize>(action: Action, state: &State<N, C>) -
         | Action::Rollback(node)
         | Action::Evict(node)
         | Action::Neighbour(node) => node_lane(usize::from(node)),
-        Action::OperatorDies(operator) => operator_name(state, operator),
+        Action::OperatorDies(operator)
+        | Action::OperatorGivesUp { operator, .. }
+        | Action::OperatorAsksTwice { operator, .. } => operator_name(state, operator),
         Action::GiveUp { client, .. } | Action::Repeat { client, .. } => client_lane(client),
         Action::Pause(client)
         | Action::Stop(client)

@@ -1,14 +1,18 @@
 //! What may happen next.
 
-use redfence::proto::Session;
+use redfence::proto::session::Config;
+use redfence::proto::{Request, Session};
+use serde::{Deserialize, Serialize};
 
-use super::link::Slot;
+use super::hear::Hearing;
+use super::link::{Ask, Slot};
 use super::operator::Operator;
-use super::settings::{Fault, Hint, Settings, Time, Work};
-use super::state::{App, Client, ETERNAL, Pace, State};
+use super::settings::{Economy, Fault, Hint, Settings, Time, Work};
+use super::state::{App, Client, ETERNAL, Node, Pace, State};
 
 /// One step of the world.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// A client begins an attempt.
     Begin {
@@ -28,6 +32,20 @@ pub enum Action {
         /// The key it sets ends this many ticks early.
         early: u8,
     },
+    /// A key ends, and a request arrives at its node and is done there. Only where keys end when a request meets them.
+    ExecuteEnded {
+        /// Whose.
+        client: u8,
+        /// Where.
+        node: u8,
+    },
+    /// A request of an attempt that is over gets lost. Only where refusals are not heard.
+    Lose {
+        /// Whose.
+        client: u8,
+        /// Where.
+        node: u8,
+    },
     /// A silent node refuses the connection.
     Refuse {
         /// Whose.
@@ -41,6 +59,13 @@ pub enum Action {
         client: u8,
         /// From where.
         node: u8,
+    },
+    /// Answers arrive at their client, and the last of them makes it act. Only where hearing that tells nobody anything takes no step.
+    Hear {
+        /// Whose.
+        client: u8,
+        /// From where: one bit for each node.
+        nodes: u8,
     },
     /// A client gives up waiting for a node and connects anew.
     GiveUp {
@@ -105,6 +130,27 @@ pub enum Action {
         /// Where.
         node: u8,
     },
+    /// An operator's request arrives and the answer comes back, and a copy of the request may arrive once more.
+    OperatorAsksTwice {
+        /// Whose.
+        operator: u8,
+        /// Where.
+        node: u8,
+    },
+    /// An operator gives up waiting for a node; its request may still arrive.
+    OperatorGivesUp {
+        /// Whose.
+        operator: u8,
+        /// Where.
+        node: u8,
+    },
+    /// A request that an operator has given up, or sent twice, arrives.
+    OperatorLate {
+        /// Whose.
+        operator: u8,
+        /// Where.
+        node: u8,
+    },
     /// Another resource's number at a node rises.
     Neighbour(u8),
     /// An operator dies.
@@ -131,13 +177,27 @@ fn ids(count: usize) -> impl Iterator<Item = (usize, u8)> {
 /// Everything that may happen in this state, in a fixed order. Every action changes something: none is ever ignored.
 pub(super) fn enabled<const N: usize, const C: usize>(
     settings: &Settings,
+    config: &Config,
     state: &State<N, C>,
     actions: &mut Vec<Action>,
 ) {
+    let done = |client: &Client<N>| client.attempt == settings.attempts && client.session.is_none();
+    if settings.economy >= Economy::Terse && state.clients.iter().all(done) {
+        return;
+    }
+    if settings.economy >= Economy::Terse
+        && let Some(action) = undisturbed(settings, state)
+    {
+        return actions.push(action);
+    }
     for (index, id) in ids(C) {
         let client = &state.clients[index];
         if client.pace == Pace::Running && client.app != App::Dead {
             client_steps(settings, state, client, id, actions);
+        }
+        if settings.economy >= Economy::Terse {
+            let sets = Hearing::new(config, client, &state.links[index]).sets();
+            actions.extend(sets.map(|nodes| Action::Hear { client: id, nodes }));
         }
         for (at, node) in ids(N) {
             link_steps(settings, state, (index, id), (at, node), actions);
@@ -172,7 +232,10 @@ fn client_steps<const N: usize, const C: usize>(
     let pauses = settings.faults.pause > 0 || settings.faults.stop > 0;
     let ends = settings.release && client.holds();
     match client.app {
-        _ if client.is_idle() && client.attempt < settings.attempts => {
+        App::Idle if settings.look_first && !state.operators[usize::from(id)].is_ready() => {}
+        _ if (client.is_idle() || settings.economy >= Economy::Terse)
+            && client.attempt < settings.attempts =>
+        {
             let slowest = match settings.time {
                 Time::Timed { slow, .. } => slow,
                 Time::Untimed => 0,
@@ -229,6 +292,10 @@ fn link_steps<const N: usize, const C: usize>(
     match link.slot {
         Slot::Idle => {}
         Slot::Asked(_) if silent => actions.push(Action::Refuse { client, node }),
+        Slot::Asked(packet) if settings.economy >= Economy::Terse => {
+            let late = state.clients[index].attempt != packet.attempt;
+            terse_steps(&state.nodes[at], (packet.ask, late), (client, node), actions);
+        }
         Slot::Asked(_) => {
             let fastest = match settings.time {
                 Time::Timed { fast, .. } => fast,
@@ -236,7 +303,9 @@ fn link_steps<const N: usize, const C: usize>(
             };
             actions.extend((0..=fastest).map(|early| Action::Execute { client, node, early }));
         }
-        Slot::Answered(..) if runs => actions.push(Action::Deliver { client, node }),
+        Slot::Answered(..) if runs && settings.economy < Economy::Terse => {
+            actions.push(Action::Deliver { client, node });
+        }
         Slot::Answered(..) => {}
     }
     if link.slot != Slot::Idle && runs && left(state, Fault::Loss) {
@@ -250,6 +319,51 @@ fn link_steps<const N: usize, const C: usize>(
     }
 }
 
+/// What an operator does that neither disturbs anybody nor can be disturbed.
+fn undisturbed<const N: usize, const C: usize>(settings: &Settings, state: &State<N, C>) -> Option<Action> {
+    let disturbs = [Fault::Wipe, Fault::Rollback, Fault::OperatorLoss, Fault::OperatorRepeat];
+    let alone = state.operators.len() == 1 || !settings.overlap;
+    if !alone || disturbs.iter().any(|fault| left(state, *fault)) {
+        return None;
+    }
+    let (operator, id) = state.operators.iter().zip(0u8..).find(|(operator, _)| !operator.is_over())?;
+    if operator.job().starts() {
+        return None;
+    }
+    if !operator.has_begun() {
+        return is_needed(state).then_some(Action::OperatorBegins(id));
+    }
+    // One that dies may leave a claim unsent.
+    let claims = !left(state, Fault::OperatorCrash);
+    ids(N).find_map(|(at, node)| match operator.call(at)? {
+        Request::Inspect => Some(Action::OperatorAsks { operator: id, node }),
+        Request::Claim { .. } if claims => Some(Action::OperatorAsks { operator: id, node }),
+        _ => None,
+    })
+}
+
+/// Whether there is something to bring back: where no node is empty and all have one epoch, the shipped run would end at once.
+fn is_needed<const N: usize, const C: usize>(state: &State<N, C>) -> bool {
+    let one = state.nodes[0].epoch;
+    state.nodes.iter().any(|node| node.epoch == 0 || node.epoch != one)
+}
+
+/// What becomes of a request where refusals are not heard.
+fn terse_steps(at: &Node, (ask, late): (Ask, bool), (client, node): (u8, u8), actions: &mut Vec<Action>) {
+    let now = Action::Execute { client, node, early: 0 };
+    match ask {
+        Ask::Grant if at.epoch == 0 => {}
+        Ask::Grant if at.signer.is_somebody() => actions.push(Action::ExecuteEnded { client, node }),
+        Ask::Confirm if at.signer.client() == Some(client) => {
+            actions.extend([now, Action::ExecuteEnded { client, node }]);
+        }
+        _ => actions.push(now),
+    }
+    if late {
+        actions.push(Action::Lose { client, node });
+    }
+}
+
 fn operator_steps<const N: usize, const C: usize>(
     state: &State<N, C>,
     operator: &Operator<N>,
@@ -258,10 +372,7 @@ fn operator_steps<const N: usize, const C: usize>(
     actions: &mut Vec<Action>,
 ) {
     if !operator.has_begun() {
-        // Nobody brings nodes back where none is empty and all have one epoch: the shipped run would end at once.
-        let one = state.nodes[0].epoch;
-        let needed = state.nodes.iter().any(|node| node.epoch == 0 || node.epoch != one);
-        if free && (needed || operator.job().starts()) {
+        if free && (operator.job().starts() || is_needed(state)) {
             actions.push(Action::OperatorBegins(id));
         }
         return;
@@ -269,6 +380,15 @@ fn operator_steps<const N: usize, const C: usize>(
     for (at, node) in ids(N) {
         if operator.call(at).is_some() {
             actions.push(Action::OperatorAsks { operator: id, node });
+            if left(state, Fault::OperatorRepeat) && operator.has_room(at) {
+                actions.push(Action::OperatorAsksTwice { operator: id, node });
+            }
+            if left(state, Fault::OperatorLoss) && operator.has_room(at) {
+                actions.push(Action::OperatorGivesUp { operator: id, node });
+            }
+        }
+        if operator.stale(at).is_some() {
+            actions.push(Action::OperatorLate { operator: id, node });
         }
     }
     if left(state, Fault::OperatorCrash) && !operator.is_over() {
@@ -315,7 +435,7 @@ fn node_faults<const N: usize, const C: usize>(
 ) {
     let node = &state.nodes[at];
     let locked = node.signer.is_somebody();
-    if locked && settings.time == Time::Untimed {
+    if locked && settings.time == Time::Untimed && settings.economy < Economy::Terse {
         actions.push(Action::Expire(id));
     }
     let alive = |client: u8| state.clients[usize::from(client)].app != App::Dead;

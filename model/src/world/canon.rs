@@ -1,7 +1,7 @@
 //! One number for all states that differ only in the numbering of nodes and clients.
 //!
 //! Each node is a column: the node, and for each client the connection and what the client's session knows of this node. Sorting
-//! the columns forgets which node is called 0. Clients are ordered by what concerns no node; where that does not order
+//! the columns forgets which node is called 0. Clients are ordered by what does not depend on who is called what; where that does not order
 //! them, every order is tried and the smallest number taken. The state itself is never rewritten, so every path stays concrete.
 
 use std::hash::{Hash, Hasher};
@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use ahash::{AHasher, RandomState};
 use redfence::proto::{ByNode, NodeId};
 
+use super::operator::Operator;
 use super::state::{Client, Node, Resource, State};
 
 fn hasher() -> AHasher {
@@ -33,10 +34,19 @@ impl<const N: usize, const C: usize> State<N, C> {
         if !self.symmetric {
             return self.numbered(&identity, &shared, &cells, false);
         }
+        // What a client's connections are like, whichever node each is to, tells most clients apart.
+        let rank: [u64; C] = std::array::from_fn(|index| {
+            let mut cells = cells[index];
+            cells.sort_unstable();
+            mix(|h| {
+                h.write_u64(shared[index]);
+                cells.iter().for_each(|&cell| h.write_u64(cell));
+            })
+        });
         let mut order = identity;
-        order.sort_unstable_by_key(|&index| shared[index]);
+        order.sort_unstable_by_key(|&index| rank[index]);
         let mut least = u64::MAX;
-        each_order(&mut order, 0, &shared, &mut |order| {
+        each_order(&mut order, 0, &rank, &mut |order| {
             least = least.min(self.numbered(order, &shared, &cells, true));
         });
         least
@@ -72,6 +82,14 @@ impl<const N: usize, const C: usize> State<N, C> {
         })
     }
 
+    /// Operators that are clients change places with them.
+    fn each_operator(&self, order: &[usize; C], visit: impl FnMut(&Operator<N>)) {
+        match self.paired {
+            true => order.iter().map(|&index| &self.operators[index]).for_each(visit),
+            false => self.operators.iter().for_each(visit),
+        }
+    }
+
     fn numbered(&self, order: &[usize; C], shared: &[u64; C], cells: &[[u64; N]; C], sort: bool) -> u64 {
         let mut place = [0u8; C];
         for (to, &from) in (0u8..).zip(order) {
@@ -84,7 +102,10 @@ impl<const N: usize, const C: usize> State<N, C> {
                     h.write_u64(saved[at].word(&place));
                 }
                 order.iter().for_each(|&index| h.write_u64(cells[index][at]));
-                self.operators.iter().for_each(|operator| operator.hash_node(NodeId::new(at), h));
+                self.each_operator(order, |operator| operator.hash_node(NodeId::new(at), h));
+                if let Some(takeovers) = &self.takeovers {
+                    takeovers.hash_node(at, &place, h);
+                }
             })
         });
         if sort {
@@ -93,8 +114,11 @@ impl<const N: usize, const C: usize> State<N, C> {
         mix(|h| {
             columns.iter().for_each(|&column| h.write_u64(column));
             order.iter().for_each(|&index| h.write_u64(shared[index]));
-            self.operators.iter().for_each(|operator| operator.hash_shared(h));
+            self.each_operator(order, |operator| operator.hash_shared(h));
             h.write_u64(self.issued);
+            if let Some(takeovers) = &self.takeovers {
+                takeovers.hash_shared(&place, h);
+            }
             // Where claims are the guard, the mark is a client.
             let mark = match self.resource {
                 Resource { mark, claimed } if claimed > 0 => place[usize::from(mark - 1)] + 1,

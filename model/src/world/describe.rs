@@ -45,11 +45,26 @@ pub fn sentence<const N: usize, const C: usize>(
             };
             format!("{}{early}", done_at(before, after, client, node, packet))
         }
+        Action::ExecuteEnded { client, node } => {
+            let Slot::Asked(packet) = link(client, node).slot else { return String::new() };
+            format!("the key at node {node} has ended: {}", done_at(before, after, client, node, packet))
+        }
+        Action::Lose { client, node } => {
+            format!("a request of {} to node {node} gets lost: its attempt was given up", name(client))
+        }
         Action::Refuse { client, node } => format!("node {node} is silent and refuses {}", name(client)),
         Action::Deliver { client, node } => {
             let Slot::Answered(packet, answer) = link(client, node).slot else { return String::new() };
             let told = heard(packet, answer);
             format!("{} hears from node {node}: {told}{}", name(client), outcome(before, after, client))
+        }
+        Action::Hear { client, nodes } => {
+            let told = (0u8..8).filter(|node| nodes >> node & 1 == 1).filter_map(|node| {
+                let Slot::Answered(packet, answer) = link(client, node).slot else { return None };
+                Some(format!("from node {node}: {}", heard(packet, answer)))
+            });
+            let told: Vec<_> = told.collect();
+            format!("{} hears {}{}", name(client), told.join("; "), outcome(before, after, client))
         }
         Action::GiveUp { client, node } => {
             let what = match link(client, node).slot {
@@ -95,7 +110,21 @@ pub fn sentence<const N: usize, const C: usize>(
             format!("{} asks every node what it is", operator_name(before, operator))
         }
         Action::OperatorAsks { operator, node } => {
-            operator_asks(before, after, operator, node) + &operator_then(before, after, operator)
+            let call = before.operators[usize::from(operator)].call(usize::from(node));
+            operator_asks(before, after, (operator, node), call) + &operator_then(before, after, operator)
+        }
+        Action::OperatorAsksTwice { operator, node } => {
+            let call = before.operators[usize::from(operator)].call(usize::from(node));
+            let done = operator_asks(before, after, (operator, node), call);
+            format!("{done}; the request may arrive once more{}", operator_then(before, after, operator))
+        }
+        Action::OperatorGivesUp { operator, node } => {
+            let (who, then) = (operator_name(before, operator), operator_then(before, after, operator));
+            format!("{who} gives up waiting for node {node}, whose request may still arrive{then}")
+        }
+        Action::OperatorLate { operator, node } => {
+            let stale = before.operators[usize::from(operator)].stale(usize::from(node));
+            format!("late: {}", operator_asks(before, after, (operator, node), stale))
         }
         Action::Neighbour(node) => {
             format!("another resource at node {node} gets number {}", after.nodes[usize::from(node)].high)
@@ -121,13 +150,13 @@ pub fn operator_name<const N: usize, const C: usize>(state: &State<N, C>, operat
 fn operator_asks<const N: usize, const C: usize>(
     before: &State<N, C>,
     after: &State<N, C>,
-    operator: u8,
-    node: u8,
+    (operator, node): (u8, u8),
+    call: Option<Request>,
 ) -> String {
     let at = usize::from(node);
     let who = operator_name(before, operator);
     let changed = before.nodes[at] != after.nodes[at];
-    let Some(request) = before.operators[usize::from(operator)].call(at) else { return String::new() };
+    let Some(request) = call else { return String::new() };
     match (request, changed) {
         (Request::Init { epoch, floor }, true) => {
             format!("node {node} takes epoch {epoch} from {who}, numbers from {floor}")

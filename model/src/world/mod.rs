@@ -6,12 +6,14 @@
 mod action;
 mod canon;
 mod describe;
+mod hear;
 mod link;
 mod operator;
 mod property;
 mod settings;
 mod state;
 mod step;
+mod takeover;
 
 pub use action::Action;
 pub use describe::{asked, client_words, doing, heard, name, node_words, operator_name, sentence};
@@ -23,6 +25,7 @@ pub use settings::{
 };
 pub use state::{App, Client, Node, Pace, Resource, Signer, State, Wrongs};
 pub use step::UNLIMITED;
+pub use takeover::Takeovers;
 
 use redfence::proto::session::Config;
 
@@ -55,7 +58,7 @@ impl<const N: usize, const C: usize> World<N, C> {
 
     /// What may happen, in a fixed order.
     pub fn enabled(&self, state: &State<N, C>, actions: &mut Vec<Action>) {
-        action::enabled(&self.settings, state, actions);
+        action::enabled(&self.settings, &self.config, state, actions);
     }
 
     /// What comes of it.

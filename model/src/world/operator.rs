@@ -3,12 +3,13 @@
 use std::hash::{Hash, Hasher};
 
 use redfence::proto::first_start::{FirstStart, Start, Step};
-use redfence::proto::{ByNode, NodeId, NodeSet, Quorum, Readmit, Reply, Request};
+use redfence::proto::ready::Readiness;
+use redfence::proto::{ByNode, GetReady, NodeId, NodeSet, Quorum, Readmit, Reply, Request};
 
 /// What an operator is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Job {
-    /// Starts fresh nodes automatically.
+    /// Looks whether an attempt can be sent, and starts fresh nodes automatically.
     Start {
         /// The number it starts them from.
         floor: u8,
@@ -42,11 +43,16 @@ pub struct Operator<const N: usize> {
     /// Requests that have not arrived. Answers arrive at once: an operator only waits for all of them, and what it asks next
     /// may take any time to arrive.
     calls: [Option<Request>; N],
+    /// Requests that the operator has given up, or sent a second time; they may still arrive, in this order.
+    stale: [[Option<Request>; 2]; N],
+    /// It has found a quorum of nodes ready.
+    ready: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Machine<const N: usize> {
     Idle,
+    GettingReady(GetReady<N>),
     Starting(FirstStart<N>),
     Readmitting(Readmit<N>),
     /// It has ended, or died and its connections are closed.
@@ -56,7 +62,7 @@ enum Machine<const N: usize> {
 impl<const N: usize> Operator<N> {
     /// One that has not begun.
     pub fn new(job: Job) -> Self {
-        Self { job, machine: Machine::Idle, calls: [None; N] }
+        Self { job, machine: Machine::Idle, calls: [None; N], stale: [[None; 2]; N], ready: false }
     }
 
     /// What it is there for.
@@ -82,9 +88,16 @@ impl<const N: usize> Operator<N> {
     /// Asks every node what it is.
     pub(super) fn begin(&mut self) {
         match self.job {
-            Job::Start { floor } => self.start(Start::Automatic { floor: u64::from(floor) }),
+            Job::Start { floor } => {
+                let (machine, step) = GetReady::new(Quorum::of(N), Some(u64::from(floor)));
+                self.machine = Machine::GettingReady(machine);
+                self.obey_readiness(step);
+            }
             Job::Init { epoch, floor } => {
-                self.start(Start::Operator { epoch: u64::from(epoch), floor: u64::from(floor) });
+                let start = Start::Operator { epoch: u64::from(epoch), floor: u64::from(floor) };
+                let (machine, step) = FirstStart::new(Quorum::of(N), start);
+                self.machine = Machine::Starting(machine);
+                self.obey(step);
             }
             Job::Readmit { draw } => {
                 let (machine, step) = Readmit::new(Quorum::of(N), u64::from(draw));
@@ -92,12 +105,6 @@ impl<const N: usize> Operator<N> {
                 self.obey(step);
             }
         }
-    }
-
-    fn start(&mut self, start: Start) {
-        let (machine, step) = FirstStart::new(Quorum::of(N), start);
-        self.machine = Machine::Starting(machine);
-        self.obey(step);
     }
 
     /// Dies; its connections are closed.
@@ -110,6 +117,11 @@ impl<const N: usize> Operator<N> {
         self.calls[node] = None;
         let id = NodeId::new(node);
         match &mut self.machine {
+            Machine::GettingReady(machine) => {
+                if let Some(step) = machine.handle(id, reply) {
+                    self.obey_readiness(step);
+                }
+            }
             Machine::Starting(machine) => {
                 if let Some(step) = machine.handle(id, reply) {
                     self.obey(step);
@@ -122,6 +134,49 @@ impl<const N: usize> Operator<N> {
             }
             Machine::Idle | Machine::Over => {}
         }
+    }
+
+    /// Its request is on its way still, but it waits no longer.
+    pub(super) fn give_up(&mut self, node: usize) {
+        let [first, second] = &mut self.stale[node];
+        *(if first.is_none() { first } else { second }) = self.calls[node];
+        self.hear(node, Reply::Unknown);
+    }
+
+    /// The request arrives, and a copy of it may arrive later.
+    pub(super) fn repeat(&mut self, node: usize) {
+        let [first, second] = &mut self.stale[node];
+        *(if first.is_none() { first } else { second }) = self.calls[node];
+    }
+
+    /// Whether another request can be given up or sent twice.
+    pub(super) fn has_room(&self, node: usize) -> bool {
+        self.stale[node][1].is_none()
+    }
+
+    /// The first request given up or sent twice, on its way.
+    pub fn stale(&self, node: usize) -> Option<Request> {
+        self.stale[node][0]
+    }
+
+    /// It arrives.
+    pub(super) fn take_stale(&mut self, node: usize) -> Option<Request> {
+        let [first, second] = &mut self.stale[node];
+        std::mem::replace(first, second.take())
+    }
+
+    /// Whether it has found a quorum of nodes ready.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    fn obey_readiness(&mut self, step: Step<Readiness>) {
+        if let Step::Done(found) = step {
+            self.ready = found.is_ready();
+            // It goes on to its attempt; what it has asked and not heard makes no difference.
+            self.calls = [None; N];
+        }
+        self.obey(step);
     }
 
     fn obey<O>(&mut self, step: Step<O>) {
@@ -140,9 +195,10 @@ impl<const N: usize> Operator<N> {
 
 impl<const N: usize> ByNode for Operator<N> {
     fn hash_shared<H: Hasher>(&self, state: &mut H) {
-        self.job.hash(state);
+        (self.job, self.ready).hash(state);
         match &self.machine {
             Machine::Idle => state.write_u8(0),
+            Machine::GettingReady(machine) => machine.hash_shared(state),
             Machine::Starting(machine) => machine.hash_shared(state),
             Machine::Readmitting(machine) => machine.hash_shared(state),
             Machine::Over => state.write_u8(1),
@@ -150,8 +206,9 @@ impl<const N: usize> ByNode for Operator<N> {
     }
 
     fn hash_node<H: Hasher>(&self, node: NodeId, state: &mut H) {
-        self.calls[node.index()].hash(state);
+        (self.calls[node.index()], self.stale[node.index()]).hash(state);
         match &self.machine {
+            Machine::GettingReady(machine) => machine.hash_node(node, state),
             Machine::Starting(machine) => machine.hash_node(node, state),
             Machine::Readmitting(machine) => machine.hash_node(node, state),
             Machine::Idle | Machine::Over => {}

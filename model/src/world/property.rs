@@ -25,6 +25,8 @@ pub enum Property {
     Damage,
     /// Tokens are unique, and a later holder's is larger.
     TokenOrder,
+    /// Who took over from another at every node they share has the larger token.
+    TakeoverOrder,
     /// No request ends another owner's key.
     ReleaseSafety,
     /// No key outlives its TTL.
@@ -35,10 +37,14 @@ pub enum Property {
     HollowWin,
     /// No session wants to be woken again and again for nothing.
     WakesEnd,
+    /// While no node has lost its data, fresh nodes can still be started: none has granted before a quorum has an epoch.
+    Startable,
     /// Somebody wins.
     Win,
     /// Every client has won at least once.
     AllWin,
+    /// At least two acquisitions have won.
+    SecondWin,
     /// A confirm is asked for.
     Confirm,
     /// The resource refuses a holder.
@@ -72,13 +78,16 @@ impl Property {
             Self::Belief => "belief".into(),
             Self::Damage => "damage".into(),
             Self::TokenOrder => "token-order".into(),
+            Self::TakeoverOrder => "takeover-order".into(),
             Self::ReleaseSafety => "release-safety".into(),
             Self::Orphan => "orphan".into(),
             Self::LockOrder => "lock-order".into(),
             Self::HollowWin => "hollow-win".into(),
             Self::WakesEnd => "wakes-end".into(),
+            Self::Startable => "startable".into(),
             Self::Win => "win".into(),
             Self::AllWin => "all-win".into(),
+            Self::SecondWin => "second-win".into(),
             Self::Confirm => "confirm".into(),
             Self::FenceRefuses => "fence-refuses".into(),
             Self::Failure => "failure".into(),
@@ -98,11 +107,13 @@ impl Property {
             Self::Belief
             | Self::Damage
             | Self::TokenOrder
+            | Self::TakeoverOrder
             | Self::ReleaseSafety
             | Self::Orphan
             | Self::LockOrder
             | Self::HollowWin
-            | Self::WakesEnd => Kind::Always,
+            | Self::WakesEnd
+            | Self::Startable => Kind::Always,
             _ => Kind::Sometimes,
         }
     }
@@ -116,6 +127,7 @@ impl Property {
             }
             Self::Damage => !state.wrongs.damage,
             Self::TokenOrder => !state.wrongs.token,
+            Self::TakeoverOrder => !state.wrongs.takeover,
             Self::ReleaseSafety => !state.wrongs.release,
             Self::Orphan => {
                 let dead = |client: u8| clients[usize::from(client)].app == App::Dead;
@@ -125,8 +137,14 @@ impl Property {
             Self::LockOrder => !state.wrongs.order,
             Self::HollowWin => !state.wrongs.hollow,
             Self::WakesEnd => !state.wrongs.restless,
+            Self::Startable => {
+                let members = state.nodes.iter().filter(|node| node.epoch > 0);
+                let granted = state.nodes.iter().any(|node| node.high > node.floor);
+                !granted || members.count() >= settings.config().quorum.needed()
+            }
             Self::Win => clients.iter().any(|client| client.app == App::Holding),
             Self::AllWin => clients.iter().all(|client| (App::Holding..=App::Over).contains(&client.app)),
+            Self::SecondWin => state.issued.count_ones() > 1,
             Self::Confirm => {
                 let asks = |slot: Slot| matches!(slot, Slot::Asked(packet) if packet.ask == Ask::Confirm);
                 state.links.iter().flatten().any(|link| asks(link.slot))

@@ -48,8 +48,12 @@ pub struct Settings {
     pub two_steps: bool,
     /// Those who start nodes or bring them back. Where one of them starts nodes, all begin empty.
     pub operators: &'static [Job],
+    /// A client begins only when the operator of its number has found a quorum of nodes ready: that operator is the client itself.
+    pub look_first: bool,
     /// Operators may work at the same time; else each waits for the one before to end or die.
     pub overlap: bool,
+    /// Keep in mind who took over from whom.
+    pub takeovers: bool,
     /// Which faults may happen, and how often each.
     pub faults: Faults,
     /// Nodes and clients are alike: count states that differ only in their numbering once.
@@ -118,6 +122,17 @@ pub enum Economy {
     /// The same, and releases get lost. For untimed worlds without interest in releases: there a key may end at any moment
     /// anyway, which is all that a release does.
     LoseReleases,
+    /// The same, and what tells nobody anything takes no step. For untimed worlds that ask about tokens alone:
+    ///
+    /// * A key ends at the moment at which a request meets it: nothing else can tell when it ended.
+    /// * A grant that a node would refuse does not arrive while its attempt goes on. A refusal changes nothing at the node, and
+    ///   what the client learns from it can only end the attempt. Requests of an attempt that was given up may get lost.
+    /// * Answers are heard together with the one that makes the client act.
+    /// * An operator that works alone, when no node can lose its data any more, begins, looks and claims as soon as it can: that
+    ///   concerns no client, and no client's step concerns it.
+    /// * A client may begin its next attempt at any moment. So it does all that one does which failed or released.
+    /// * When no client can win any more, nothing happens any more.
+    Terse,
 }
 
 /// What becomes of a node that lost its data.
@@ -228,6 +243,10 @@ faults! {
     neighbour Neighbour "other-resource";
     /// An operator dies half-way, and its connections are closed.
     operator_crash OperatorCrash "operator-crash";
+    /// An operator gives up waiting for a node; its request may still arrive.
+    operator_loss OperatorLoss "operator-loss";
+    /// A request of an operator arrives twice, the second time at any later moment.
+    operator_repeat OperatorRepeat "operator-repeat";
 }
 
 impl Settings {
@@ -250,7 +269,9 @@ impl Settings {
         wiring: Wiring::Straight,
         two_steps: false,
         operators: &[],
+        look_first: false,
         overlap: false,
+        takeovers: false,
         faults: Faults::NONE,
         symmetric: true,
     };

@@ -7,6 +7,7 @@ use redfence::proto::{Owner, Session, Timestamp};
 use super::link::{Link, small};
 use super::operator::Operator;
 use super::settings::{FAULTS, MAX_NODES, Settings, Time, Wiring};
+use super::takeover::Takeovers;
 
 /// Remaining life of a key without a TTL.
 pub(super) const ETERNAL: u8 = u8::MAX;
@@ -198,6 +199,8 @@ pub struct Resource {
 pub struct Wrongs {
     /// Two acquisitions won with one token, or a later one with a smaller token.
     pub token: bool,
+    /// Who took over has the smaller token.
+    pub takeover: bool,
     /// An accepted update was lost.
     pub damage: bool,
     /// A request ended another owner's key.
@@ -229,12 +232,16 @@ pub struct State<const N: usize, const C: usize> {
     pub resource: Resource,
     /// Tokens won, one bit each.
     pub issued: u64,
+    /// Who took over from whom, where that is asked.
+    pub takeovers: Option<Box<Takeovers<N>>>,
     /// Faults that may still happen.
     pub budget: [u8; FAULTS],
     /// What has gone wrong.
     pub wrongs: Wrongs,
     /// Hash the canonical form.
     pub symmetric: bool,
+    /// The operator of a client's number is the client itself.
+    pub paired: bool,
     /// Which node a client means by a number.
     pub wiring: Wiring,
 }
@@ -258,9 +265,11 @@ impl<const N: usize, const C: usize> State<N, C> {
             operators: settings.operators.iter().map(|job| Operator::new(*job)).collect(),
             resource: Resource::default(),
             issued: 0,
+            takeovers: settings.takeovers.then(Box::default),
             budget: settings.faults.counts(),
             wrongs: Wrongs::default(),
             symmetric: settings.symmetric,
+            paired: settings.look_first,
             wiring: settings.wiring,
         }
     }

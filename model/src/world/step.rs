@@ -8,8 +8,9 @@ use redfence::proto::session::{Config, Event};
 use redfence::proto::{FencingToken, Input, NodeId, Output, Reply, Round, Session};
 
 use super::action::Action;
-use super::link::{Answer, Packet, Slot, small};
-use super::settings::{Economy, Fault, Guard, Owners, Rejoin, Settings, Time, Work};
+use super::hear::Hearing;
+use super::link::{Answer, Ask, Packet, Slot, small};
+use super::settings::{Economy, Fault, Guard, Hint, Owners, Rejoin, Settings, Time, Work};
 use super::state::{App, Client, ETERNAL, Node, Pace, Signer, State};
 
 /// A count that is never used up.
@@ -39,8 +40,21 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         match action {
             Action::Begin { client, hint, slow } => self.begin(client, hint, slow),
             Action::Execute { client, node, early } => self.execute(client, node, early),
+            Action::ExecuteEnded { client, node } => {
+                self.change(node, |node| node.expire());
+                self.execute(client, node, 0);
+            }
+            Action::Lose { client, node } => {
+                self.state.links[usize::from(client)][usize::from(node)].advance();
+                self.settle(client);
+            }
             Action::Refuse { client, node } => self.refuse(client, node),
             Action::Deliver { client, node } => self.deliver(client, node),
+            Action::Hear { client, nodes } => {
+                let index = usize::from(client);
+                let hearing = Hearing::new(self.config, &self.state.clients[index], &self.state.links[index]);
+                hearing.order(nodes).into_iter().for_each(|node| self.deliver(client, node));
+            }
             Action::GiveUp { client, node } => self.give_up(client, node),
             Action::Late { client, node } => self.late(client, node),
             Action::Abandon(client) => {
@@ -101,6 +115,21 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
             }
             Action::OperatorBegins(operator) => self.state.operators[usize::from(operator)].begin(),
             Action::OperatorAsks { operator, node } => self.operate(operator, node),
+            Action::OperatorAsksTwice { operator, node } => {
+                self.spend(Fault::OperatorRepeat);
+                self.state.operators[usize::from(operator)].repeat(usize::from(node));
+                self.operate(operator, node);
+            }
+            Action::OperatorGivesUp { operator, node } => {
+                self.spend(Fault::OperatorLoss);
+                self.state.operators[usize::from(operator)].give_up(usize::from(node));
+            }
+            Action::OperatorLate { operator, node } => {
+                let at = usize::from(node);
+                if let Some(request) = self.state.operators[usize::from(operator)].take_stale(at) {
+                    self.done_for_operator(at, request);
+                }
+            }
             Action::OperatorDies(operator) => {
                 self.spend(Fault::OperatorCrash);
                 self.state.operators[usize::from(operator)].die();
@@ -170,7 +199,7 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         for output in outputs.drain(..) {
             match output {
                 Output::Send { round: Round::Release, .. }
-                    if self.settings.economy == Economy::LoseReleases => {}
+                    if self.settings.economy >= Economy::LoseReleases => {}
                 Output::Send { to, round, request } => {
                     let packet = Packet::new(attempt, round, request);
                     for node in to.iter().take(N) {
@@ -199,6 +228,10 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         let before = (client.before > 0).then(|| FencingToken(u64::from(client.before)));
         let right = invariants::token_order(token, issued >> client.token & 1 == 1, before);
         self.state.wrongs.token |= right.is_err();
+        if let Some(takeovers) = &mut self.state.takeovers {
+            let who = Signer::new(id, client.attempt);
+            self.state.wrongs.takeover |= !takeovers.won(who, client.token);
+        }
         self.state.issued |= 1 << client.token;
     }
 
@@ -215,10 +248,17 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
     fn settle(&mut self, id: u8) {
         let index = usize::from(id);
         let client = &mut self.state.clients[index];
-        let done = client.is_idle() && client.attempt == self.settings.attempts;
+        let last = client.attempt == self.settings.attempts;
+        let terse = self.settings.economy >= Economy::Terse;
+        let done = match terse {
+            true => client.app == App::Holding || client.is_idle(),
+            false => client.is_idle() && last,
+        };
         if done && self.settings.economy >= Economy::Leave {
+            let seen = client.session.as_ref().map_or(0, |session| small(session.best()));
+            let best = if last || self.settings.hint != Hint::Best { 0 } else { client.best.max(seen) };
             let Client { attempt, app, token, .. } = *client;
-            *client = Client { attempt, app, token, ..Client::default() };
+            *client = Client { attempt, app, token, best, ..Client::default() };
         }
         for at in 0..N {
             while let Slot::Answered(packet, _) = self.state.links[index][at].slot
@@ -230,6 +270,42 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         let client = &mut self.state.clients[index];
         if client.session.as_ref().is_some_and(Session::is_done) {
             client.clock = 0;
+        }
+        if terse {
+            (0u8..).take(C).for_each(|id| self.forget_what_is_over(id));
+        }
+    }
+
+    /// A confirm whose key is gone does nothing, and a key that no confirm will ask for is as good as gone.
+    fn forget_what_is_over(&mut self, id: u8) {
+        let index = usize::from(id);
+        for at in 0..N {
+            let meant = self.state.meant(index, at);
+            let key = self.state.nodes[meant].signer;
+            let Client { attempt, session, .. } = &self.state.clients[index];
+            let (attempt, waits) = (*attempt, session.is_some());
+            let link = &mut self.state.links[index][at];
+            let idle = |packet: Packet| {
+                packet.ask == Ask::Confirm
+                    && !(waits && packet.attempt == attempt)
+                    && key != signer(self.settings, id, packet.attempt)
+            };
+            while let Slot::Asked(packet) = link.slot
+                && idle(packet)
+            {
+                link.advance();
+            }
+            if key.client().map(usize::from) != Some(index) {
+                continue;
+            }
+            let own = |packet: &Packet| {
+                packet.ask != Ask::Grant && key == signer(self.settings, id, packet.attempt)
+            };
+            let on_its_way = matches!(&link.slot, Slot::Asked(packet) if own(packet));
+            let asked_for = on_its_way || link.waiting().iter().chain(&link.stale).any(own);
+            if !asked_for && !(waits && key == signer(self.settings, id, attempt)) {
+                self.state.nodes[meant].with(self.settings.time, |node| node.expire());
+            }
         }
     }
 
@@ -269,9 +345,11 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
         let safe = invariants::release_safety(request, signed(before), signed(reference.lock));
         self.state.wrongs.release |= safe.is_err();
         node.take(&reference, self.settings.time);
-        if matches!(reply, Reply::Mine(_) | Reply::Extended)
-            && !matches!(packet.ask, super::link::Ask::Confirm)
+        if let (Reply::Mine(_), Ask::Grant, Some(takeovers)) = (reply, packet.ask, &mut self.state.takeovers)
         {
+            takeovers.granted(at, Signer::new(id, packet.attempt));
+        }
+        if matches!(reply, Reply::Mine(_) | Reply::Extended) && !matches!(packet.ask, Ask::Confirm) {
             node.left = node.left.saturating_sub(early).max(1);
             if self.settings.two_steps {
                 node.left = ETERNAL;
@@ -283,10 +361,15 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
     fn operate(&mut self, operator: u8, node: u8) {
         let at = usize::from(node);
         let Some(request) = self.state.operators[usize::from(operator)].call(at) else { return };
+        let reply = self.done_for_operator(at, request);
+        self.state.operators[usize::from(operator)].hear(at, reply);
+    }
+
+    fn done_for_operator(&mut self, at: usize, request: redfence::proto::Request) -> Reply {
         let mut reference = self.state.nodes[at].reference();
         let reply = execute(&mut reference, request).unwrap_or(Reply::Refused);
         self.state.nodes[at].take(&reference, self.settings.time);
-        self.state.operators[usize::from(operator)].hear(at, reply);
+        reply
     }
 
     fn refuse(&mut self, id: u8, node: u8) {
@@ -335,8 +418,15 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
 
     fn late(&mut self, id: u8, node: u8) {
         let at = usize::from(node);
+        let terse = self.settings.economy >= Economy::Terse;
         if let Some(packet) = self.state.links[usize::from(id)][at].stale.take() {
+            if terse && packet.ask == Ask::Grant {
+                self.change(node, |node| node.expire());
+            }
             self.run(id, at, packet, 0);
+        }
+        if terse {
+            (0u8..).take(C).for_each(|id| self.forget_what_is_over(id));
         }
     }
 

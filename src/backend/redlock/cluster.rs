@@ -17,7 +17,6 @@ use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
-use crate::proto::first_start::Outcome;
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::retry::Backoff;
 use crate::proto::session::{AcquireFailure, AutoExtend, Config, Mode};
@@ -90,8 +89,7 @@ impl Redlock {
             Ok(hold) => return Ok(hold),
             Err(failed) => failed,
         };
-        let fresh = self.may_be_fresh(&failed);
-        if fresh && matches!(self.start_fresh_nodes().await, Outcome::Started | Outcome::NotNeeded) {
+        if self.may_be_fresh(&failed) && self.ready().await.is_ok() {
             return self.try_once(wanted).await?.map_err(|failed| self.error(wanted, failed));
         }
         Err(self.error(wanted, self.with_refusals(failed)))

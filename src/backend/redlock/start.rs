@@ -1,4 +1,6 @@
-//! Fresh nodes, and nodes that lost their data: whether an attempt can succeed yet, the first start, re-admission (`R10`).
+//! Fresh nodes, and nodes that lost their data: whether an attempt can be sent yet, the first start, re-admission (`R10`).
+//!
+//! The machines of `proto` decide; here they are asked and obeyed, and their answers are kept for those who want to know why.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,36 +13,26 @@ use tokio::time::Instant;
 use super::cluster::Redlock;
 use super::driver::Failed;
 use super::scripts::Keys;
-use super::wire::{Answer, Question};
+use super::wire::Question;
 use crate::lock::report::{NodeAnswer, NodeError, Report};
-use crate::proto::first_start::{FIRST_EPOCH, Outcome, Start, Step};
+use crate::proto::first_start::{Outcome, Start, Step};
 use crate::proto::readmit::Readmitted;
+use crate::proto::ready::Readiness;
 use crate::proto::session::{AcquireFailure, Mode};
 use crate::proto::tally::MAX_NODES;
-use crate::proto::{FirstStart, NodeId, Readmit, Reply, Request};
+use crate::proto::{FirstStart, GetReady, NodeId, Readmit, Reply};
 
-/// After finding that a first start is not possible, how long not to look again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// After finding that a first start is not possible, how long not to try one again; and how often empty nodes are told.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// What is known of the nodes' start.
 #[derive(Debug, Default)]
 pub(super) struct FirstStarts {
-    /// A quorum of nodes has an epoch.
-    done: AtomicBool,
+    /// A quorum of nodes was seen with an epoch.
+    ready: AtomicBool,
     failed: Mutex<Option<FailedStart>>,
-}
-
-impl FirstStarts {
-    fn failed(&self) -> MutexGuard<'_, Option<FailedStart>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a look at the nodes has found.
-struct Seen {
-    report: Report,
-    /// Some node has the first epoch and has never granted.
-    untouched: bool,
+    /// When empty nodes beside a quorum were told of last.
+    told: Mutex<Option<Instant>>,
 }
 
 /// A first start was found impossible.
@@ -51,84 +43,77 @@ struct FailedStart {
     refused: Vec<(NodeId, NodeError)>,
 }
 
+/// How a run of a machine ended, and what the nodes said last.
+struct Ran<O> {
+    /// `None`: the machine was not content with any answer.
+    outcome: Option<O>,
+    report: Report,
+    /// Empty nodes that could not be given what they were asked to take, and why.
+    refused: Vec<(NodeId, NodeError)>,
+}
+
+impl FirstStarts {
+    fn failed(&self) -> MutexGuard<'_, Option<FailedStart>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Redlock {
-    /// Looks at the nodes before the first attempt, and starts them if they are fresh.
+    /// Returns when a quorum of nodes was seen with an epoch; before that no attempt may be sent.
     ///
-    /// While fewer nodes than a quorum have an epoch nobody can acquire, but an attempt would raise the number of those few,
-    /// and then they look like nodes in use beside nodes that lost their data. So a first start that died half-way is
-    /// completed before anything else is asked; if it cannot be, that is the answer.
-    ///
-    /// Costs the first acquisition one round trip. Goes on at a quorum; silent nodes are waited for a tenth of `patience`.
+    /// Costs the first acquisition one round trip, a little more where fresh nodes are started. Who sees no quorum within
+    /// `patience` has the answer of a failed attempt.
     pub(super) async fn ready(&self) -> Result<(), Failed> {
-        if self.settings.mode == Mode::Classic || self.first_start.done.load(Ordering::Relaxed) {
+        if self.settings.mode == Mode::Classic || self.first_start.ready.load(Ordering::Relaxed) {
             return Ok(());
         }
         // Boxed: rare, and large beside an attempt.
-        let first: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.look_first());
+        let first: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.get_ready());
         first.await
     }
 
-    async fn look_first(&self) -> Result<(), Failed> {
+    async fn get_ready(&self) -> Result<(), Failed> {
         let begun = self.clock.now();
-        let mut seen = self.look().await;
-        if self.is_ready(&seen) {
+        let floor = self.may_start().then(|| self.clock.unix_micros());
+        let (mut machine, step) = GetReady::<{ MAX_NODES }>::new(self.settings.quorum, floor);
+        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        let found =
+            ran.outcome.unwrap_or(Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all())));
+        tell(found);
+        if found.is_ready() {
+            self.first_start.ready.store(true, Ordering::Relaxed);
+            *self.first_start.failed() = None;
             return Ok(());
         }
-        let empty = seen.report.count(|answer| *answer == NodeAnswer::Empty) > 0;
-        if empty && self.may_start() {
-            match self.start_fresh_nodes().await {
-                Outcome::Started | Outcome::NotNeeded | Outcome::InUse { .. } => return Ok(()),
-                Outcome::Unanswered(_) => {}
-                Outcome::Partial(_) => seen = self.look().await,
-            }
-        }
-        // With nothing to spoil, the attempt tells more than the look.
-        if self.is_ready(&seen) || !seen.untouched {
-            return Ok(());
+        if matches!(found, Readiness::NotStarted(_)) {
+            *self.first_start.failed() = Some(FailedStart { at: Instant::now(), refused: ran.refused });
         }
         let (reason, elapsed) = (AcquireFailure::NoQuorum, self.clock.now().since(begun));
-        Err(self.with_refusals(Failed { reason, elapsed, best: 0, report: seen.report }))
+        Err(self.with_refusals(Failed { reason, elapsed, best: 0, report: ran.report }))
     }
 
-    fn is_ready(&self, seen: &Seen) -> bool {
-        let ready = seen.report.count(|answer| *answer == NodeAnswer::Ready) >= self.settings.quorum.needed();
-        if ready {
-            self.first_start.done.store(true, Ordering::Relaxed);
-        }
-        ready
-    }
-
-    /// What the nodes are, until a quorum is ready or the time is over.
-    async fn look(&self) -> Seen {
-        let mut seen = Seen { report: self.silence(), untouched: false };
-        let mut ready = 0;
-        let question = Question::new(&Arc::new(Keys::of_no_resource()), Request::Inspect);
-        let mut open = self.ask(self.settings.quorum.all(), question);
-        let looking = async {
-            while ready < self.settings.quorum.needed()
-                && let Some((id, Answer { reply, answer })) = open.next().await
-            {
-                seen.untouched |= is_untouched(reply);
-                ready += usize::from(answer == NodeAnswer::Ready);
-                seen.report.0[id.index()].answer = answer;
-            }
-        };
-        let _ = tokio::time::timeout(self.settings.patience / 10, looking).await;
-        seen
-    }
-
+    /// Whether an attempt failed because too many nodes are empty: they may all be new, and are looked at again.
     pub(super) fn may_be_fresh(&self, failed: &Failed) -> bool {
         let empty = failed.report.count(|answer| *answer == NodeAnswer::Empty);
-        if empty > self.settings.quorum.spare() {
-            // All of them may be new: look again before the next attempt.
-            self.first_start.done.store(false, Ordering::Relaxed);
+        if empty <= self.settings.quorum.spare() {
+            self.tell_of_empty(empty, failed);
+            return false;
         }
-        empty > 0 && self.may_start()
+        self.first_start.ready.store(false, Ordering::Relaxed);
+        true
+    }
+
+    fn tell_of_empty(&self, empty: usize, failed: &Failed) {
+        let mut told = self.first_start.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if empty > 0 && told.is_none_or(|at| at.elapsed() >= TRY_AGAIN) {
+            *told = Some(Instant::now());
+            tracing::error!(nodes = %failed.report, "empty nodes beside nodes in use: they lost their data and do not vote");
+        }
     }
 
     fn may_start(&self) -> bool {
         let tried = self.first_start.failed();
-        self.settings.auto_init && tried.as_ref().is_none_or(|tried| tried.at.elapsed() >= LOOK_AGAIN)
+        self.settings.auto_init && tried.as_ref().is_none_or(|tried| tried.at.elapsed() >= TRY_AGAIN)
     }
 
     /// An empty node that cannot be given an epoch says why: a replica, a right that is missing.
@@ -144,39 +129,11 @@ impl Redlock {
         failed
     }
 
-    /// Gives fresh nodes their first epoch, if it is certain that they are fresh.
-    pub(super) async fn start_fresh_nodes(&self) -> Outcome {
-        let start = Start::Automatic { floor: self.clock.unix_micros() };
-        let starting: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.start_nodes(start));
-        let (outcome, refused) = starting.await;
-        let mut failed = self.first_start.failed();
-        *failed = Some(FailedStart { at: Instant::now(), refused });
-        match &outcome {
-            Outcome::Started | Outcome::NotNeeded => {
-                tracing::info!(%outcome, "first start of fresh nodes");
-                *failed = None;
-                self.first_start.done.store(true, Ordering::Relaxed);
-            }
-            Outcome::InUse { empty } => {
-                tracing::error!(nodes = %empty, "empty nodes beside nodes in use: they lost their data and do not vote");
-            }
-            Outcome::Unanswered(_) | Outcome::Partial(_) => {
-                tracing::warn!(%outcome, "fresh nodes cannot start before all nodes answer");
-            }
-        }
-        outcome
-    }
-
     /// Gives fresh nodes their epoch.
     pub(crate) async fn first_start(&self, start: Start) -> Outcome {
-        self.start_nodes(start).await.0
-    }
-
-    /// The same, with the nodes that failed.
-    async fn start_nodes(&self, start: Start) -> (Outcome, Vec<(NodeId, NodeError)>) {
         let (mut machine, step) = FirstStart::<{ MAX_NODES }>::new(self.settings.quorum, start);
-        let (outcome, refused) = self.run(step, |id, reply| machine.handle(id, reply)).await;
-        (outcome.unwrap_or(Outcome::Unanswered(self.settings.quorum.all())), refused)
+        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        ran.outcome.unwrap_or(Outcome::Unanswered(self.settings.quorum.all()))
     }
 
     /// Brings nodes that lost their data back.
@@ -184,8 +141,8 @@ impl Redlock {
         // From 1 to 2^32: no run repeats an epoch, and no run uses many of them up.
         let draw = u64::from(self.entropy().owner().0 as u32) + 1;
         let (mut machine, step) = Readmit::<{ MAX_NODES }>::new(self.settings.quorum, draw);
-        let (outcome, _) = self.run(step, |id, reply| machine.handle(id, reply)).await;
-        let outcome = outcome.unwrap_or(Readmitted::Stopped { at: self.settings.quorum.all() });
+        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        let outcome = ran.outcome.unwrap_or(Readmitted::Stopped { at: self.settings.quorum.all() });
         match outcome {
             Readmitted::Done { .. } | Readmitted::NotNeeded => tracing::info!(%outcome, "re-admission"),
             Readmitted::TooFew { .. } | Readmitted::Stopped { .. } => {
@@ -195,36 +152,48 @@ impl Redlock {
         outcome
     }
 
-    /// Runs a machine that asks nodes step by step, each step when all have answered; with the nodes that failed.
+    /// Runs a machine that asks nodes step by step, until it says what it asks next, or that it is done.
     async fn run<O>(
         &self,
         mut step: Step<O>,
         mut handle: impl FnMut(NodeId, Reply) -> Option<Step<O>>,
-    ) -> (Option<O>, Vec<(NodeId, NodeError)>) {
-        let mut refused = Vec::new();
+    ) -> Ran<O> {
+        let (mut report, mut refused) = (self.silence(), Vec::new());
         let keys = Arc::new(Keys::of_no_resource());
         loop {
             let (to, request) = match step {
-                Step::Done(outcome) => return (Some(outcome), refused),
+                Step::Done(outcome) => return Ran { outcome: Some(outcome), report, refused },
                 Step::Send { to, request } => (to, request),
             };
             let mut open = self.ask(to, Question::new(&keys, request));
             let mut next = None;
-            while let Some((id, answer)) = open.next().await {
-                next = handle(id, answer.reply).or(next);
-                if let NodeAnswer::Failed(error) = answer.answer {
-                    refused.push((id, error));
+            while next.is_none()
+                && let Some((id, answer)) = open.next().await
+            {
+                next = handle(id, answer.reply);
+                let said = &mut report.0[id.index()].answer;
+                if let (NodeAnswer::Empty, NodeAnswer::Failed(error)) = (&*said, &answer.answer) {
+                    refused.push((id, error.clone()));
                 }
+                *said = answer.answer;
             }
             match next {
                 Some(next) => step = next,
-                None => return (None, refused),
+                None => return Ran { outcome: None, report, refused },
             }
         }
     }
 }
 
-/// The first epoch, and no number given since.
-fn is_untouched(reply: Reply) -> bool {
-    matches!(reply, Reply::Record(record) if record.epoch == Some(FIRST_EPOCH) && record.high == record.floor)
+fn tell(found: Readiness) {
+    match found {
+        Readiness::Ready => {}
+        Readiness::Started => tracing::info!(%found, "first start of fresh nodes"),
+        Readiness::NotStarted(Outcome::InUse { empty }) => {
+            tracing::error!(nodes = %empty, "empty nodes beside nodes in use: they lost their data and do not vote");
+        }
+        Readiness::Unstarted { .. } | Readiness::NotStarted(_) => {
+            tracing::warn!(%found, "fresh nodes cannot start before all nodes answer");
+        }
+    }
 }

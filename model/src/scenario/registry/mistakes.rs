@@ -1,6 +1,8 @@
 //! Wrong edits of the protocol: each must be caught, with its shortest trace.
 
-use super::{FENCED, TOKENS, drift, faults, holds, long, numbers, reached, reached_in, scenario, violated};
+use super::{
+    FENCED, TERSE, TOKENS, drift, faults, holds, long, numbers, reached, reached_in, scenario, violated,
+};
 use crate::scenario::Scenario;
 use crate::world::Property::{
     AllWin, Belief, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
@@ -262,6 +264,14 @@ fn tokens() -> Vec<Scenario> {
         operators: &[Job::Readmit { draw: 1 }],
         ..faults(no_hint, Faults { wipe, ..NONE })
     };
+    let again = |operators, all| Settings {
+        operators,
+        overlap: true,
+        clients: 1,
+        attempts: 2,
+        hint: Hint::None,
+        ..faults(TERSE, all)
+    };
     vec![
         order(
             "no-write-back",
@@ -373,6 +383,20 @@ fn tokens() -> Vec<Scenario> {
             healed(2),
             20,
         )),
+        order(
+            "admit-unclaimed",
+            "m-claim-in-memory-resent",
+            "the claim is in the healer's memory only, and an admission arrives twice",
+            again(&[Job::Readmit { draw: 1 }], Faults { wipe: 2, operator_repeat: 1, ..NONE }),
+            1,
+        ),
+        order(
+            "admit-unclaimed",
+            "m-claim-in-memory-two-runs",
+            "the claim is in the healer's memory only, and two runs are at work",
+            again(&[Job::Readmit { draw: 1 }, Job::Readmit { draw: 2 }], Faults { wipe: 2, ..NONE }),
+            1,
+        ),
         order(
             "empty-votes",
             "m-empty-votes",

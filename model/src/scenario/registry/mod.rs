@@ -91,6 +91,9 @@ const TOKENS: Settings = Settings {
     ..Settings::BASIC
 };
 
+/// The same with as few steps as possible.
+const TERSE: Settings = Settings { economy: Economy::Terse, ..TOKENS };
+
 /// The fenced protocol with time, the resource fenced on reads and writes.
 const FENCED: Settings =
     Settings { time: Time::Timed { ttl: 3, margin: 1, fast: 0, slow: 0 }, abandon: false, ..Settings::BASIC };

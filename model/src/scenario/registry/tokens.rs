@@ -1,17 +1,26 @@
 //! Variants of the token protocol, with no clock at all.
 
-use super::{TOKENS, faults, holds, long, numbers, open, reached, scenario, violated};
+use super::{TERSE, faults, holds, long, numbers, open, reached, scenario, violated};
 use crate::scenario::Scenario;
-use crate::world::Property::{AllWin, Confirm, TokenOrder, Win};
-use crate::world::{Faults, Hint, Job, Rejoin, Settings, UNLIMITED};
+use crate::world::Property::{AllWin, Confirm, SecondWin, Startable, TakeoverOrder, TokenOrder};
+use crate::world::{Faults, Hint, Job, Owners, Rejoin, Settings, UNLIMITED};
 
 const NONE: Faults = Faults::NONE;
 const APART: [u8; 5] = [2, 0, 0, 0, 0];
 const STEPS: [u8; 5] = [3, 1, 0, 0, 0];
-const NO_HINT: Settings = Settings { hint: Hint::None, ..TOKENS };
+const NO_HINT: Settings = Settings { hint: Hint::None, ..TERSE };
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [numbers_and_nodes(), hints_and_repeats(), lost_data(), starts(), readmissions()].concat()
+    [
+        numbers_and_nodes(),
+        hints_and_repeats(),
+        takeovers(),
+        lost_data(),
+        starts(),
+        readmissions(),
+        sent_twice(),
+    ]
+    .concat()
 }
 
 fn numbers_and_nodes() -> Vec<Scenario> {
@@ -19,16 +28,22 @@ fn numbers_and_nodes() -> Vec<Scenario> {
     let five = Settings { nodes: 5, ..NO_HINT };
     let again = Settings { attempts: 2, ..NO_HINT };
     let safe = |name, states, shows, settings| {
-        scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin), reached(Confirm)])
+        scenario(
+            name,
+            shows,
+            settings,
+            states,
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin), reached(Confirm)],
+        )
     };
     vec![
         long(safe(
             "v2-numbers-apart",
             2_642_751,
             "numbers start apart: one confirm round brings them together",
-            numbers(TOKENS, APART),
+            numbers(TERSE, APART),
         )),
-        long(safe("v2-numbers-all-apart", 7_224_643, "the same from 3,1,0", numbers(TOKENS, STEPS))),
+        long(safe("v2-numbers-all-apart", 7_224_643, "the same from 3,1,0", numbers(TERSE, STEPS))),
         open(safe("v2-three-clients", 0, "three clients", three)),
         open(safe("v2-three-clients-apart", 0, "three clients from 2,0,0", numbers(three, APART))),
         open(safe("v2-three-clients-all-apart", 0, "three clients from 3,1,0", numbers(three, STEPS))),
@@ -47,7 +62,7 @@ fn numbers_and_nodes() -> Vec<Scenario> {
             "v2-two-nodes",
             5924,
             "two nodes: the quorum is both",
-            Settings { nodes: 2, abandon: true, ..numbers(TOKENS, APART) },
+            Settings { nodes: 2, abandon: true, ..numbers(TERSE, APART) },
         ),
     ]
 }
@@ -57,31 +72,88 @@ fn hints_and_repeats() -> Vec<Scenario> {
         long(scenario(
             "v3-any-hint",
             "hints are advice: any value is safe",
-            Settings { hint: Hint::Any(3), ..numbers(TOKENS, APART) },
+            Settings { hint: Hint::Any(3), ..numbers(TERSE, APART) },
             10_329_776,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         )),
         long(scenario(
             "v2-repeated-request",
             "a grant or a confirm that is sent twice and done twice, at any later moment",
             faults(NO_HINT, Faults { repeat: 1, ..NONE }),
             4_938_223,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         )),
         open(scenario(
             "v2-repeated-requests-apart",
             "two of them, numbers apart",
             faults(numbers(NO_HINT, APART), Faults { repeat: 2, ..NONE }),
             0,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         )),
         open(scenario(
             "v2-lossy-numbers-apart",
             "any number of losses and late arrivals, numbers apart",
             faults(numbers(NO_HINT, APART), Faults { loss: UNLIMITED, ..NONE }),
             0,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         )),
+    ]
+}
+
+/// The order of tokens by who took over from whom.
+fn takeovers() -> Vec<Scenario> {
+    let watched = Settings { takeovers: true, ..NO_HINT };
+    let again = Settings { attempts: 2, ..watched };
+    let safe = |name, states, shows, settings| {
+        scenario(name, shows, settings, states, &[holds(TakeoverOrder), reached(AllWin), reached(SecondWin)])
+    };
+    vec![
+        safe("v7-takeover", 1, "who took over at every node that two share has the larger token", watched),
+        safe("v7-takeover-apart", 1, "the same from 2,0,0", numbers(watched, APART)),
+        long(safe(
+            "v7-takeover-two-attempts",
+            1,
+            "two attempts of one client",
+            Settings { clients: 1, ..again },
+        )),
+        long(scenario(
+            "v7-owner-reused",
+            "one owner value for all attempts of a client: its new attempt wins with its old key",
+            Settings { owners: Owners::PerClient, ..again },
+            0,
+            &[violated(TakeoverOrder, 1)],
+        )),
+    ]
+}
+
+/// What re-admission rests on: each request is sent once, and runs follow one another.
+fn sent_twice() -> Vec<Scenario> {
+    let lone = Settings { clients: 1, attempts: 2, ..NO_HINT };
+    let one: &'static [Job] = &[Job::Readmit { draw: 1 }];
+    let alike: &'static [Job] = &[Job::Readmit { draw: 1 }; 2];
+    let wipes = Faults { wipe: 2, ..NONE };
+    vec![
+        scenario(
+            "v4c-readmission-late-requests",
+            "the operator gives up waiting for a node, and what it asked arrives at any later moment",
+            Settings { operators: one, ..faults(lone, Faults { operator_loss: 1, ..wipes }) },
+            1,
+            &[holds(TokenOrder), reached(SecondWin)],
+        ),
+        scenario(
+            "v4c-claim-twice",
+            "claim and admission arrive a second time, at a node that was admitted, granted and was wiped once more",
+            Settings { operators: one, ..faults(lone, Faults { operator_repeat: 2, ..wipes }) },
+            0,
+            &[violated(TokenOrder, 1)],
+        ),
+        scenario(
+            "v4c-two-runs-one-epoch",
+            "two runs at the same time that draw one epoch",
+            Settings { operators: alike, overlap: true, ..faults(lone, wipes) },
+            0,
+            &[violated(TokenOrder, 1)],
+        ),
     ]
 }
 
@@ -100,14 +172,14 @@ fn lost_data() -> Vec<Scenario> {
             "a wiped node stays empty",
             faults(NO_HINT, wipe),
             638_993,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         ),
         long(scenario(
             "v4b-two-empty-nodes",
             "the same with two wipes",
             faults(NO_HINT, Faults { wipe: 2, ..NONE }),
             1_606_302,
-            &[holds(TokenOrder), reached(AllWin)],
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
         )),
         scenario(
             "v6-lost-tail",
@@ -121,39 +193,61 @@ fn lost_data() -> Vec<Scenario> {
 
 fn starts() -> Vec<Scenario> {
     let with = |operators| Settings { operators, overlap: true, ..NO_HINT };
+    let lone = |settings| Settings { clients: 1, attempts: 2, ..settings };
+    let pair: &'static [Job] = &[Job::Start { floor: 1 }, Job::Start { floor: 1 }];
+    let trio: &'static [Job] = &[Job::Start { floor: 1 }; 3];
+    let failing = Faults { operator_crash: 1, operator_loss: 1, ..NONE };
+    let looking = faults(Settings { look_first: true, ..with(pair) }, failing);
     vec![
         scenario(
             "v5a-automatic-start",
             "two start fresh nodes at once, from different numbers, while a client asks already",
-            Settings { clients: 1, ..with(&[Job::Start { floor: 0 }, Job::Start { floor: 2 }]) },
-            22_848,
-            &[holds(TokenOrder), reached(Win)],
+            lone(with(&[Job::Start { floor: 0 }, Job::Start { floor: 2 }])),
+            1,
+            &[holds(TokenOrder), reached(SecondWin)],
         ),
-        long(scenario(
+        scenario(
             "v5a-automatic-start-two-clients",
             "one starts fresh nodes, may die half-way, and two clients ask already",
             faults(with(&[Job::Start { floor: 1 }]), Faults { operator_crash: 1, ..NONE }),
-            325_397,
-            &[holds(TokenOrder), reached(AllWin)],
-        )),
+            1,
+            &[holds(TokenOrder), reached(AllWin), reached(SecondWin)],
+        ),
         long(scenario(
             "v5a-automatic-start-late",
             "a start decided on before a grant arrives at a node that was wiped after it: a token repeats",
             faults(with(&[Job::Start { floor: 0 }, Job::Start { floor: 0 }]), Faults { wipe: 1, ..NONE }),
             0,
-            &[violated(TokenOrder, 23)],
+            &[violated(TokenOrder, 1)],
         )),
-        long(scenario(
+        scenario(
+            "v5b-look-first",
+            "each client looks before its first attempt; one may die half-way through the first start, one message may be late",
+            looking,
+            1,
+            &[holds(Startable), holds(TokenOrder), reached(AllWin), reached(SecondWin)],
+        ),
+        scenario(
+            "v5b-look-first-three-clients",
+            "the same with three",
+            Settings { clients: 3, operators: trio, ..looking },
+            1,
+            &[holds(Startable), holds(TokenOrder), reached(AllWin), reached(SecondWin)],
+        ),
+        scenario(
+            "v5b-attempt-unlooked",
+            "without that look: an attempt meets a first start that died half-way, and the rest of the nodes can never be started",
+            Settings { look_first: false, ..looking },
+            0,
+            &[violated(Startable, 1)],
+        ),
+        scenario(
             "v5-two-inits",
             "two operators start the nodes at the same time into different epochs",
-            Settings {
-                clients: 1,
-                attempts: 2,
-                ..with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }])
-            },
-            543_214,
-            &[holds(TokenOrder), reached(Win)],
-        )),
+            lone(with(&[Job::Init { epoch: 2, floor: 0 }, Job::Init { epoch: 3, floor: 1 }])),
+            1,
+            &[holds(TokenOrder), reached(SecondWin)],
+        ),
     ]
 }
 
@@ -166,7 +260,7 @@ fn readmissions() -> Vec<Scenario> {
     let dying =
         |operators| Settings { operators, ..faults(NO_HINT, Faults { wipe: 2, operator_crash: 1, ..NONE }) };
     let safe = |name, states, shows, settings| {
-        scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin)])
+        scenario(name, shows, settings, states, &[holds(TokenOrder), reached(AllWin), reached(SecondWin)])
     };
     vec![
         safe(
