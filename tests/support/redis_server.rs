@@ -51,6 +51,7 @@ pub(crate) struct Options {
     tls: bool,
     cluster: bool,
     own_clock: bool,
+    in_memory: bool,
 }
 
 impl Default for Options {
@@ -72,6 +73,7 @@ impl Default for Options {
             tls: false,
             cluster: false,
             own_clock: false,
+            in_memory: false,
         }
     }
 }
@@ -134,6 +136,13 @@ impl Options {
     /// A wall clock that the test can set; see [`RedisServer::shift_clock`] and `require_own_clock`.
     pub(crate) fn own_clock(mut self) -> Self {
         self.own_clock = true;
+        self
+    }
+
+    /// Keep the data in a memory file system, where there is one: for tests that write a lot and whose faults end processes and
+    /// not machines. What is written outlives the process all the same.
+    pub(crate) fn in_memory(mut self) -> Self {
+        self.in_memory = true;
         self
     }
 
@@ -210,8 +219,11 @@ impl RedisServer {
     }
 
     fn prepared(options: Options) -> Self {
-        let folder =
-            tempfile::Builder::new().prefix("redfence-redis-").tempdir().expect("a temporary folder");
+        let in_memory = Path::new("/dev/shm");
+        let temporary = std::env::temp_dir();
+        let place = if options.in_memory && in_memory.is_dir() { in_memory } else { &temporary };
+        let folder = tempfile::Builder::new().prefix("redfence-redis-").tempdir_in(place);
+        let folder = folder.expect("a temporary folder");
         reaper::remove_at_the_end(folder.path());
         std::fs::create_dir(folder.path().join("data")).expect("a folder for the data");
         let ports = Ports {
@@ -279,6 +291,26 @@ impl RedisServer {
     /// The folder with the append-only file.
     pub(crate) fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Bytes in the end of the append-only file: what was written since the last rewrite.
+    pub(crate) fn append_only_length(&self) -> u64 {
+        std::fs::metadata(self.append_only_end()).expect("the append-only file").len()
+    }
+
+    /// Cuts the append-only file to this length, as a power loss does that loses the last writes. The server must be down.
+    pub(crate) fn cut_append_only(&self, length: u64) {
+        assert_eq!(self.condition(), Condition::Down, "a running server would write on");
+        let file = std::fs::OpenOptions::new().write(true).open(self.append_only_end());
+        file.and_then(|file| file.set_len(length)).expect("the append-only file can be cut");
+    }
+
+    fn append_only_end(&self) -> PathBuf {
+        let folder = self.data_folder().join("appendonlydir");
+        let mut files =
+            std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let end = files.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+        end.expect("a server with an append-only file")
     }
 
     /// Freezes the process (SIGSTOP): a node that hangs, with its connections open.
@@ -496,8 +528,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// SIGSTOP is delivered a moment after it was sent; until then the node may still answer.
-fn is_frozen(pid: u32) -> bool {
+/// SIGSTOP is delivered a moment after it was sent; until then the process goes on.
+pub(crate) fn is_frozen(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) else {
         return true; // no procfs: nothing to look at
     };

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
 use super::require_redis;
 
@@ -131,8 +131,13 @@ pub(crate) fn live_required() -> bool {
 
 /// Runs the tests as `cargo test` would, with its arguments and its closing line, and ends the process.
 pub(crate) fn run_live(tests: Vec<Live>) -> ! {
+    conclude_live(tests).exit()
+}
+
+/// The same for a binary that has something to say at the end.
+pub(crate) fn conclude_live(tests: Vec<Live>) -> Conclusion {
     let arguments = Arguments::from_args();
-    libtest_mimic::run(&arguments, tests.into_iter().map(Live::into_trial).collect()).exit()
+    libtest_mimic::run(&arguments, tests.into_iter().map(Live::into_trial).collect())
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
