@@ -127,6 +127,9 @@ fn under(fault: &Fault, strategy: Strategy) {
     for &(what, least) in fault.evidence {
         end.assert_injected(what, least);
     }
+    if fault.name == "workers_frozen" {
+        assert!(end.row.lock_losses >= fault.strikes, "{:?}", end.row);
+    }
     if fault.name == "workers_killed_and_replaced" {
         end.assert_injected("worker kills", 1);
         end.assert_injected("worker kills with the lock", 1);

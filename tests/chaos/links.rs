@@ -148,7 +148,7 @@ pub(crate) fn delayed(run: &Run, dice: &mut Rng) {
 }
 
 fn requests(run: &Run) -> usize {
-    run.links.iter().flatten().map(Proxy::requests).sum()
+    run.links.iter().flatten().map(Proxy::carried).sum()
 }
 
 /// Every connection ends under what is on it.

@@ -38,7 +38,8 @@ const OUTSIDE: [Strike; 20] = [
 ];
 
 /// What strikes workers, at the same time.
-const WORKERS: [Strike; 3] = [workers::paused_at_the_brink, workers::frozen, workers::killed];
+const WORKERS: [Strike; 4] =
+    [workers::paused_at_the_brink, workers::frozen, workers::frozen_anywhere, workers::killed];
 
 pub(crate) fn tests() -> Vec<Live> {
     let limit = Duration::from_secs(seconds() + 240);

@@ -85,9 +85,9 @@ impl Run {
             Cluster::with(NODES, &if plan.clocks { options.clone().own_clock() } else { options.clone() });
         let store = options.start();
         let links: Vec<_> = (0..plan.workers)
-            .map(|_| if plan.links { Proxy::before_each(&nodes) } else { Vec::new() })
+            .map(|_| if plan.links { nodes.iter().map(Proxy::unwatched).collect() } else { Vec::new() })
             .collect();
-        let store_link = plan.links.then(|| Proxy::before(&store));
+        let store_link = plan.links.then(|| Proxy::unwatched(&store));
         let job = |worker: usize| Job {
             worker,
             operations: plan.operations,

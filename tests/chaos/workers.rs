@@ -26,6 +26,15 @@ fn stop_at_the_brink(run: &Run, worker: usize) -> bool {
     true
 }
 
+/// Has a worker take its time between the read and its last look at the lease, until it is told to go on. False if its work
+/// ended before.
+fn take_time(run: &Run, worker: usize) -> bool {
+    let before = run.told(worker).lingers;
+    run.worker(worker).order("linger");
+    wait_until(LIMIT, || run.told(worker).lingers > before || run.has_finished(worker));
+    run.told(worker).lingers > before
+}
+
 /// Waits until the others have done something, if they have anything left to do.
 fn others_go_on(run: &Run, worker: usize, operations: u64) {
     let goal = run.done_by_others(worker) + operations;
@@ -54,12 +63,26 @@ pub(crate) fn paused_at_the_brink(run: &Run, dice: &mut Rng) {
     goes_on(run, worker);
 }
 
-/// SIGSTOP wherever it is, for longer than a lease, then SIGCONT.
+/// SIGSTOP of a worker that has the lock, for longer than its lease, then SIGCONT: it looks at its lease, and sees the loss.
 pub(crate) fn frozen(run: &Run, dice: &mut Rng) {
+    let Some(worker) = busy(run, dice) else { return };
+    if !take_time(run, worker) {
+        return;
+    }
+    run.worker(worker).freeze();
+    run.count("worker freezes", 1);
+    std::thread::sleep(run.plan.ttl + ms(50));
+    run.worker(worker).thaw();
+    run.worker(worker).order("go");
+    goes_on(run, worker);
+}
+
+/// SIGSTOP of a worker wherever it is, for up to two leases, then SIGCONT.
+pub(crate) fn frozen_anywhere(run: &Run, dice: &mut Rng) {
     let Some(worker) = busy(run, dice) else { return };
     run.worker(worker).freeze();
     run.count("worker freezes", 1);
-    std::thread::sleep(run.plan.ttl + run.plan.ttl / 4);
+    std::thread::sleep(run.plan.ttl.mul_f64(dice.f64() * 2.0));
     run.worker(worker).thaw();
 }
 
@@ -81,10 +104,7 @@ pub(crate) fn killed(run: &Run, dice: &mut Rng) {
 /// While a worker takes its time with the lock, the clocks of a majority jump past its TTL: others get the lock beside it.
 pub(crate) fn clocks_jump_under_a_holder(run: &Run, dice: &mut Rng) {
     let Some(worker) = busy(run, dice) else { return };
-    let before = run.told(worker).lingers;
-    run.worker(worker).order("linger");
-    wait_until(LIMIT, || run.told(worker).lingers > before || run.has_finished(worker));
-    if run.told(worker).lingers == before {
+    if !take_time(run, worker) {
         return;
     }
     let past = i64::try_from(run.plan.ttl.as_millis()).expect("a TTL") + 1_000;
