@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::cluster::EmbeddedCluster;
 use super::links::{Flow, Links};
-use super::{ExperimentError, Fault};
+use super::{ExperimentError, Fault, Watch};
 use crate::lock::DistributedLock;
 use crate::proto::Quorum;
 
@@ -90,6 +90,25 @@ impl Injector {
         Self { ttl, moments, strikes, sections, done, counts, field }
     }
 
+    /// Strikes until the work is done; then all is healed. If the faults cannot be done, nor can the experiment.
+    pub(super) async fn beside<T>(
+        &self,
+        work: impl Future<Output = Result<T, ExperimentError>>,
+        watch: &Watch,
+    ) -> Result<T, ExperimentError> {
+        tokio::pin!(work);
+        let struck = tokio::select! {
+            biased;
+            worked = &mut work => return self.field.heal().await.and(worked),
+            struck = self.strike_all() => struck,
+        };
+        if struck.is_err() {
+            watch.stop();
+        }
+        let worked = work.await;
+        self.field.heal().await.and(struck).and(worked)
+    }
+
     /// Counts one critical section; tells what is to happen in it.
     pub(super) fn moment(&self) -> Option<Moment> {
         if self.moments.is_empty() {
@@ -128,7 +147,7 @@ impl Injector {
     }
 
     /// Strikes nodes and links, until there is nothing left to strike. May be dropped at any time; heal then.
-    pub(super) async fn strike_all(&self) -> Result<(), ExperimentError> {
+    async fn strike_all(&self) -> Result<(), ExperimentError> {
         for &(after, fault) in &self.strikes {
             while self.done.load(Ordering::Relaxed) < after {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -200,7 +219,7 @@ impl Field {
     }
 
     /// Everything is as it was: links pass, nodes are back, and those that lost their data vote again.
-    pub(super) async fn heal(&self) -> Result<(), ExperimentError> {
+    async fn heal(&self) -> Result<(), ExperimentError> {
         self.links.pass_all();
         let Some(cluster) = &self.cluster else { return Ok(()) };
         for node in 0..self.addresses.len() {

@@ -344,7 +344,7 @@ impl Experiment {
         let begun = Instant::now();
         let worked = match &injector {
             None => gather(&mut workers, watch).await,
-            Some(injector) => with_faults(injector, gather(&mut workers, watch), watch).await,
+            Some(injector) => injector.beside(gather(&mut workers, watch), watch).await,
         };
         let wall = begun.elapsed();
         let last = counter.finish().await;
@@ -372,25 +372,6 @@ async fn gather(
         }
     }
     failed.map_or(Ok(total), Err)
-}
-
-/// Faults strike until the work is done; then all is healed. If they cannot be done, nor can the experiment.
-async fn with_faults<T>(
-    injector: &Injector,
-    work: impl Future<Output = Result<T, ExperimentError>>,
-    watch: &Watch,
-) -> Result<T, ExperimentError> {
-    tokio::pin!(work);
-    let struck = tokio::select! {
-        biased;
-        worked = &mut work => return injector.field.heal().await.and(worked),
-        struck = injector.strike_all() => struck,
-    };
-    if struck.is_err() {
-        watch.stop();
-    }
-    let worked = work.await;
-    injector.field.heal().await.and(struck).and(worked)
 }
 
 /// Watches an experiment, and stops it.

@@ -25,7 +25,7 @@ fn a_token_is_repeated() {
     [0, 1].iter().for_each(|&node| run.links[1][node].cut());
     let before = run.nodes[2].append_only_length();
     run.worker(0).start_with(&["linger"]);
-    wait_until(ms(30_000), || run.told(0).lingers == 1);
+    wait_until(ms(30_000), || run.told(0, |told| told.lingers) == 1);
 
     run.nodes[2].kill();
     run.nodes[2].cut_append_only(before);

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cables;
 mod contrast;
 mod faults;
 mod limits;
@@ -24,7 +25,8 @@ mod workers;
 
 fn main() {
     worker::play();
-    let tests = [faults::tests(), contrast::tests(), limits::tests(), mix::tests()];
+    cables::play();
+    let tests = [faults::tests(), cables::tests(), contrast::tests(), limits::tests(), mix::tests()];
     let conclusion = support::conclude_live(tests.into_iter().flatten().collect());
     table::print();
     conclusion.exit();

@@ -59,12 +59,14 @@ impl Plan {
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) nodes: Cluster,
+    /// Of all nodes, without the links.
+    urls: Vec<String>,
     pub(crate) store: RedisServer,
     /// By worker and node; empty without links.
     pub(crate) links: Vec<Vec<Proxy>>,
     pub(crate) store_link: Option<Proxy>,
     workers: Vec<Mutex<Process>>,
-    injected: Mutex<BTreeMap<&'static str, u64>>,
+    injected: Mutex<BTreeMap<String, u64>>,
     /// How far each node's clock is off, in ms.
     pub(crate) offsets: Mutex<[i64; NODES]>,
     watch: Stopwatch,
@@ -83,7 +85,19 @@ impl Run {
         let options = Options::new().in_memory();
         let nodes =
             Cluster::with(NODES, &if plan.clocks { options.clone().own_clock() } else { options.clone() });
-        let store = options.start();
+        let urls = nodes.urls();
+        Self::assemble(plan, nodes, urls)
+    }
+
+    /// On nodes that somebody else keeps: they are known by their URLs only. Everything is up and at work.
+    pub(crate) fn at(plan: Plan, urls: Vec<String>) -> Self {
+        let run = Self::assemble(plan, Cluster::with(0, &Options::new()), urls);
+        (0..plan.workers).for_each(|worker| run.worker(worker).start());
+        run
+    }
+
+    fn assemble(plan: Plan, nodes: Cluster, urls: Vec<String>) -> Self {
+        let store = Options::new().in_memory().start();
         let links: Vec<_> = (0..plan.workers)
             .map(|_| if plan.links { nodes.iter().map(Proxy::unwatched).collect() } else { Vec::new() })
             .collect();
@@ -97,7 +111,7 @@ impl Run {
             store: store_link.as_ref().map_or_else(|| store.url(), Proxy::url),
             nodes: match plan.links {
                 true => links[worker].iter().map(Proxy::url).collect(),
-                false => nodes.urls(),
+                false => urls.clone(),
             },
         };
         let workers: Vec<_> = (0..plan.workers).map(|worker| Mutex::new(Process::new(job(worker)))).collect();
@@ -105,6 +119,7 @@ impl Run {
         let mut run = Self {
             plan,
             nodes,
+            urls,
             store,
             links,
             store_link,
@@ -130,7 +145,7 @@ impl Run {
     /// Does something with a lock of the test's own, straight at the nodes.
     pub(crate) fn on_nodes<T, F: Future<Output = T>>(&self, work: impl FnOnce(DistributedLock) -> F) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let builder: LockBuilder = DistributedLock::builder().nodes(self.nodes.urls());
+        let builder: LockBuilder = DistributedLock::builder().nodes(self.urls.clone());
         runtime
             .block_on(async { work(builder.patience(Duration::from_secs(5)).build().expect("a lock")).await })
     }
@@ -150,8 +165,8 @@ impl Run {
     }
 
     /// What a worker has told so far.
-    pub(crate) fn told(&self, worker: usize) -> Told {
-        self.worker(worker).told().clone()
+    pub(crate) fn told<T>(&self, worker: usize, look: impl FnOnce(&Told) -> T) -> T {
+        look(&self.worker(worker).told())
     }
 
     pub(crate) fn has_finished(&self, worker: usize) -> bool {
@@ -194,14 +209,14 @@ impl Run {
     /// A fault happened, so often.
     pub(crate) fn count(&self, what: &'static str, times: u64) {
         let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
-        *injected.entry(what).or_default() += times;
+        *injected.entry(what.to_owned()).or_default() += times;
     }
 
     /// Waits for the end, judges, and writes a row into the table.
     pub(crate) fn finish(self) -> Finished {
         wait_until(LIMIT, || self.all_finished());
         let seconds = self.watch.elapsed().as_secs_f64();
-        let told: Vec<_> = (0..self.plan.workers).map(|worker| self.told(worker)).collect();
+        let told: Vec<_> = (0..self.plan.workers).map(|worker| self.told(worker, Told::clone)).collect();
         let outcome = store::outcome(&self.store, self.plan.workers);
         let history = History {
             acquisitions: told.iter().flat_map(|told| told.holds.iter().copied()).collect(),
@@ -211,8 +226,8 @@ impl Run {
         let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
         let broken = |property: &str| violations.iter().filter(|v| v.property() == property).count() as u64;
         let row = Row {
-            fault: self.plan.fault,
-            strategy: self.plan.strategy.name(),
+            fault: self.plan.fault.to_owned(),
+            strategy: self.plan.strategy.name().to_owned(),
             expected: self.plan.expected(),
             last: outcome.value,
             lost_updates: self.plan.expected() as i64 - outcome.value as i64,
@@ -224,7 +239,7 @@ impl Run {
             two_believers: broken("belief"),
             tokens_out_of_order: broken("token-order"),
             injected: self.injected.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            seconds,
+            seconds: (seconds * 10.0).round() / 10.0,
         };
         table::add(row.clone());
         self.assert_no_orphans();

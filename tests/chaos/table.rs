@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
-    pub(crate) fault: &'static str,
-    pub(crate) strategy: &'static str,
+    pub(crate) fault: String,
+    pub(crate) strategy: String,
     pub(crate) expected: u64,
     /// What the counter showed in the end.
+    #[serde(rename = "final")]
     pub(crate) last: u64,
     pub(crate) lost_updates: i64,
     pub(crate) acquisitions: u64,
@@ -21,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) refused: u64,
     pub(crate) two_believers: u64,
     pub(crate) tokens_out_of_order: u64,
-    pub(crate) injected: BTreeMap<&'static str, u64>,
+    pub(crate) injected: BTreeMap<String, u64>,
     pub(crate) seconds: f64,
 }
 
@@ -37,11 +39,10 @@ pub(crate) fn print() {
     if rows.is_empty() {
         return;
     }
-    rows.sort_by_key(|row| (row.strategy, row.fault));
+    rows.sort_by_key(|row| (row.strategy.clone(), row.fault.clone()));
     eprintln!("\n{}", text(&rows));
     if let Some(path) = std::env::var_os("REDFENCE_CHAOS_JSON") {
-        let document =
-            json!({ "schema": "redfence.chaos/1", "runs": rows.iter().map(as_json).collect::<Vec<_>>() });
+        let document = json!({ "schema": "redfence.chaos/1", "runs": rows });
         std::fs::write(&path, format!("{document:#}\n")).expect("the file for the table can be written");
     }
 }
@@ -63,7 +64,7 @@ fn text(rows: &[Row]) -> String {
         let injected: Vec<_> = row.injected.iter().map(|(what, times)| format!("{times} {what}")).collect();
         [
             row.fault.replace('_', " "),
-            row.strategy.to_owned(),
+            row.strategy.clone(),
             format!("{} of {}", row.last, row.expected),
             row.lost_updates.to_string(),
             row.lock_losses.to_string(),
@@ -87,23 +88,4 @@ fn text(rows: &[Row]) -> String {
         }
     }
     written.join("\n")
-}
-
-fn as_json(row: &Row) -> serde_json::Value {
-    json!({
-        "fault": row.fault,
-        "strategy": row.strategy,
-        "expected": row.expected,
-        "final": row.last,
-        "lost_updates": row.lost_updates,
-        "acquisitions": row.acquisitions,
-        "lock_losses": row.lock_losses,
-        "fence_rejections": row.fence_rejections,
-        "unanswered": row.unanswered,
-        "refused": row.refused,
-        "two_believers": row.two_believers,
-        "tokens_out_of_order": row.tokens_out_of_order,
-        "injected": row.injected,
-        "seconds": (row.seconds * 10.0).round() / 10.0,
-    })
 }

@@ -16,10 +16,10 @@ fn busy(run: &Run, dice: &mut Rng) -> Option<usize> {
 
 /// Has a worker stop itself (SIGSTOP) between its last look at the lease and its write. False if its work ended before.
 fn stop_at_the_brink(run: &Run, worker: usize) -> bool {
-    let before = run.told(worker).pauses;
+    let before = run.told(worker, |told| told.pauses);
     run.worker(worker).order("pause");
-    wait_until(LIMIT, || run.told(worker).pauses > before || run.has_finished(worker));
-    if run.told(worker).pauses == before {
+    wait_until(LIMIT, || run.told(worker, |told| told.pauses) > before || run.has_finished(worker));
+    if run.told(worker, |told| told.pauses) == before {
         return false;
     }
     run.worker(worker).wait_frozen();
@@ -29,10 +29,10 @@ fn stop_at_the_brink(run: &Run, worker: usize) -> bool {
 /// Has a worker take its time between the read and its last look at the lease, until it is told to go on. False if its work
 /// ended before.
 fn take_time(run: &Run, worker: usize) -> bool {
-    let before = run.told(worker).lingers;
+    let before = run.told(worker, |told| told.lingers);
     run.worker(worker).order("linger");
-    wait_until(LIMIT, || run.told(worker).lingers > before || run.has_finished(worker));
-    run.told(worker).lingers > before
+    wait_until(LIMIT, || run.told(worker, |told| told.lingers) > before || run.has_finished(worker));
+    run.told(worker, |told| told.lingers) > before
 }
 
 /// Waits until the others have done something, if they have anything left to do.
@@ -43,8 +43,8 @@ fn others_go_on(run: &Run, worker: usize, operations: u64) {
 }
 
 fn goes_on(run: &Run, worker: usize) {
-    let before = run.told(worker).done;
-    wait_until(LIMIT, || run.told(worker).done > before || run.has_finished(worker));
+    let before = run.told(worker, |told| told.done);
+    wait_until(LIMIT, || run.told(worker, |told| told.done) > before || run.has_finished(worker));
 }
 
 /// A true pause between check and write, longer than the lease: others have written when the worker wakes up.

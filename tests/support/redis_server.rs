@@ -19,7 +19,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// The binary: `REDFENCE_REDIS_SERVER`, or `redis-server` on the path.
-fn binary() -> PathBuf {
+pub(crate) fn redis_binary() -> PathBuf {
     std::env::var_os("REDFENCE_REDIS_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn require_redis() -> Result<(), String> {
 }
 
 fn look_for_redis() -> Result<(), String> {
-    let binary = binary();
+    let binary = redis_binary();
     let shown = binary.display();
     let hint = "install redis-server, or name one in REDFENCE_REDIS_SERVER";
     match Command::new(&binary).arg("--version").output() {
@@ -424,14 +424,14 @@ impl RedisServer {
     fn launch(&self) -> Result<(), StartError> {
         let written = self.log().len();
         let process = Mortal::spawn(
-            Command::new(binary())
+            Command::new(redis_binary())
                 .arg(self.config_path())
                 .envs(self.clock.iter().flat_map(OwnClock::environment))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         )
-        .map_err(|error| StartError::Other(format!("{}: {error}", binary().display())))?;
+        .map_err(|error| StartError::Other(format!("{}: {error}", redis_binary().display())))?;
         *self.state() = State { process: Some(process), condition: Condition::Running };
         let watch = Stopwatch::start();
         while !self.answers() {

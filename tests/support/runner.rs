@@ -35,13 +35,20 @@ impl<E: std::fmt::Debug> TestOutcome for Result<(), E> {
 pub(crate) struct Live {
     name: String,
     needs: fn() -> Result<(), String>,
+    possible: fn() -> Result<(), String>,
     limit: Duration,
     body: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
 
 impl Live {
     pub(crate) fn sync<V: TestOutcome>(name: &str, test: impl FnOnce() -> V + Send + 'static) -> Self {
-        Self { name: name.into(), needs: require_redis, limit: LIMIT, body: Box::new(|| test().outcome()) }
+        Self {
+            name: name.into(),
+            needs: require_redis,
+            possible: || Ok(()),
+            limit: LIMIT,
+            body: Box::new(|| test().outcome()),
+        }
     }
 
     /// On a current-thread runtime: the strictest one for work that must go on in the background.
@@ -84,6 +91,12 @@ impl Live {
         self
     }
 
+    /// Ignored where this is missing, also when live tests are required: not every machine can be had to allow it.
+    pub(crate) fn where_possible(mut self, possible: fn() -> Result<(), String>) -> Self {
+        self.possible = possible;
+        self
+    }
+
     /// Another time limit.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -101,6 +114,7 @@ impl Live {
                 Err(format!("REDFENCE_REQUIRE_LIVE is set, but {reason}").into())
             }
             Err(reason) => Ok(Completion::ignored_with(reason)),
+            Ok(()) if let Err(reason) = (self.possible)() => Ok(Completion::ignored_with(reason)),
             Ok(()) => self.run_body().map(|()| Completion::Completed).map_err(Failed::from),
         }
     }
