@@ -12,7 +12,7 @@ use redfence::simulate::Strategy;
 
 use crate::nodes::{expect_standstill, minority, some};
 use crate::run::{NODES, Plan, Run, ms};
-use crate::support::{Live, Mortal, redis_binary, require_redis, wait_until};
+use crate::support::{Live, Mortal, memory_folder, redis_binary, require_redis, wait_until};
 use crate::table;
 
 /// The environment of the process that has the stage: this binary once more, in a namespace of its own.
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Live> {
 
 fn require_namespaces() -> Result<(), String> {
     require_redis()?;
-    let script = "ip link set lo up && ip link add a type veth peer name b && unshare -n true";
+    let script = "ip link set lo up && ip link add name here type veth peer name there && unshare -n true";
     let tried = Command::new("unshare").args(["-n", "sh", "-c", script]).output();
     match tried {
         Ok(output) if output.status.success() => Ok(()),
@@ -61,12 +61,12 @@ pub(crate) fn play() {
 
 fn on_stage() -> table::Row {
     ip("link set lo up");
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = tempfile::tempdir_in(memory_folder()).expect("a temporary folder");
     let nodes: Vec<_> = (0..NODES).map(|node| Node::start(node, folder.path())).collect();
     nodes.iter().for_each(Node::wait_until_it_answers);
     let run = Run::at(Plan::new(FAULT, Strategy::Fenced), nodes.iter().map(Node::url).collect());
     let mut dice = Rng::with_seed(7);
-    let strikes = 4;
+    let strikes = 3;
     for number in 0..strikes {
         run.wait_for_share(number + 1, strikes + 2);
         let few = minority(&mut dice);
@@ -112,7 +112,7 @@ impl Node {
         let mut process = Mortal::spawn(&mut command).expect("unshare starts");
         wait_for_line(process.child());
         let pid = process.id();
-        ip(&format!("link add c{number} type veth peer name n{number} netns {pid}"));
+        ip(&format!("link add name c{number} type veth peer name n{number} netns {pid}"));
         ip(&format!("addr add 10.77.{number}.1/24 dev c{number}"));
         plug(number);
         let stdin = process.child().stdin.as_mut().expect("piped");

@@ -61,7 +61,11 @@ fn text(rows: &[Row]) -> String {
         "seconds",
     ];
     let line = |row: &Row| {
-        let injected: Vec<_> = row.injected.iter().map(|(what, times)| format!("{times} {what}")).collect();
+        let each = row.injected.iter().map(|(what, times)| format!("{times} {what}"));
+        let injected = match row.injected.len() {
+            ..=3 => each.collect::<Vec<_>>().join(", "),
+            kinds => format!("{kinds} kinds"),
+        };
         [
             row.fault.replace('_', " "),
             row.strategy.clone(),
@@ -71,7 +75,7 @@ fn text(rows: &[Row]) -> String {
             row.fence_rejections.to_string(),
             row.unanswered.to_string(),
             row.two_believers.to_string(),
-            injected.join(", "),
+            injected,
             format!("{:.1}", row.seconds),
         ]
     };

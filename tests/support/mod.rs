@@ -22,7 +22,7 @@ pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};
 pub(crate) use reaper::Mortal;
 pub(crate) use redis_server::{
-    Condition, Options, RedisServer, Restart, is_frozen, redis_binary, require_redis,
+    Condition, Options, RedisServer, Restart, is_frozen, memory_folder, redis_binary, require_redis,
 };
 pub(crate) use runner::{Live, TestOutcome, conclude_live, live_required, live_tests, run_live, test_name};
 pub(crate) use tls::Certificates;

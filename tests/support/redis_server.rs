@@ -23,6 +23,12 @@ pub(crate) fn redis_binary() -> PathBuf {
     std::env::var_os("REDFENCE_REDIS_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
+/// A folder in a memory file system, where there is one.
+pub(crate) fn memory_folder() -> PathBuf {
+    let folder = Path::new("/dev/shm");
+    if folder.is_dir() { folder.into() } else { std::env::temp_dir() }
+}
+
 /// Whether a real Redis can be started here; else the reason, in words for the person who runs the tests.
 pub(crate) fn require_redis() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
@@ -219,9 +225,7 @@ impl RedisServer {
     }
 
     fn prepared(options: Options) -> Self {
-        let in_memory = Path::new("/dev/shm");
-        let temporary = std::env::temp_dir();
-        let place = if options.in_memory && in_memory.is_dir() { in_memory } else { &temporary };
+        let place = if options.in_memory { memory_folder() } else { std::env::temp_dir() };
         let folder = tempfile::Builder::new().prefix("redfence-redis-").tempdir_in(place);
         let folder = folder.expect("a temporary folder");
         reaper::remove_at_the_end(folder.path());
