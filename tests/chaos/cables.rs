@@ -12,7 +12,9 @@ use redfence::simulate::Strategy;
 
 use crate::nodes::{expect_standstill, minority, some};
 use crate::run::{NODES, Plan, Run, ms};
-use crate::support::{Live, Mortal, memory_folder, redis_binary, require_redis, wait_until};
+use crate::support::{
+    Live, Mortal, memory_folder, redis_binary, remove_at_the_end, require_redis, wait_until,
+};
 use crate::table;
 
 /// The environment of the process that has the stage: this binary once more, in a namespace of its own.
@@ -62,6 +64,7 @@ pub(crate) fn play() {
 fn on_stage() -> table::Row {
     ip("link set lo up");
     let folder = tempfile::tempdir_in(memory_folder()).expect("a temporary folder");
+    remove_at_the_end(folder.path());
     let nodes: Vec<_> = (0..NODES).map(|node| Node::start(node, folder.path())).collect();
     nodes.iter().for_each(Node::wait_until_it_answers);
     let run = Run::at(Plan::new(FAULT, Strategy::Fenced), nodes.iter().map(Node::url).collect());

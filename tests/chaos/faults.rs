@@ -22,7 +22,9 @@ pub(crate) struct Fault {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
+    /// Links to three nodes: enough for a majority.
     Links,
+    CounterLink,
     /// And with it, exclusion is not promised: only tokens and updates are.
     Clocks,
 }
@@ -37,7 +39,7 @@ const fn fault(
     Fault { name, strike, strikes, evidence, needs }
 }
 
-use Needs::{Clocks, Links, Nothing};
+use Needs::{Clocks, CounterLink, Links, Nothing};
 
 pub(crate) const FAULTS: [Fault; 23] = [
     fault("nothing", 0, Nothing, |_, _| {}, &[]),
@@ -77,7 +79,7 @@ pub(crate) const FAULTS: [Fault; 23] = [
     fault(
         "answers_of_the_counter_lost",
         3,
-        Links,
+        CounterLink,
         links::counter_replies_dropped,
         &[("answers of the counter lost", 3)],
     ),
@@ -106,7 +108,8 @@ fn test(fault: &'static Fault, strategy: Strategy) -> Live {
 impl Fault {
     pub(crate) fn plan(&self, strategy: Strategy) -> Plan {
         let mut plan = Plan::new(self.name, strategy);
-        (plan.links, plan.clocks) = (self.needs == Links, self.needs == Clocks);
+        plan.links = if self.needs == Links { 3 } else { 0 };
+        (plan.store_link, plan.clocks) = (self.needs == CounterLink, self.needs == Clocks);
         plan
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Live> {
 /// Three of five grant one worker. One of them forgets that, keeps its epoch, and lends the next worker the same number.
 fn a_token_is_repeated() {
     let mut plan = Plan::new("last_writes_lost_by_design", Strategy::Fenced);
-    (plan.links, plan.workers, plan.operations, plan.ttl) = (true, 2, 1, Duration::from_secs(60));
+    (plan.links, plan.workers, plan.operations, plan.ttl) = (NODES, 2, 1, Duration::from_secs(60));
     let run = Run::prepare(plan);
     [3, 4].iter().for_each(|&node| run.links[0][node].cut());
     [0, 1].iter().for_each(|&node| run.links[1][node].cut());

@@ -2,12 +2,23 @@
 
 use fastrand::Rng;
 
-use crate::nodes::{expect_standstill, minority, some};
-use crate::run::{NODES, Run, ms};
+use crate::nodes::expect_standstill;
+use crate::run::{Run, ms};
 use crate::support::{Proxy, Restart, Stopwatch, wait_until};
 
 /// Longer than a lock waits before it takes a silent connection for dead.
 const SILENCE: std::time::Duration = ms(1_300);
+
+/// Some nodes whose links can fail, at random.
+fn some(run: &Run, dice: &mut Rng, number: usize) -> Vec<usize> {
+    dice.choose_multiple(0..run.plan.links, number)
+}
+
+/// One of them or two: a minority of five.
+fn minority(run: &Run, dice: &mut Rng) -> Vec<usize> {
+    let number = dice.usize(1..=2);
+    some(run, dice, number)
+}
 
 /// Does something to the links of all workers to these nodes.
 fn each(run: &Run, nodes: &[usize], order: impl Fn(&Proxy)) {
@@ -20,7 +31,7 @@ fn heal(run: &Run, nodes: &[usize]) {
 
 /// Nobody reaches one or two of five.
 pub(crate) fn minority_cut(run: &Run, dice: &mut Rng) {
-    let which = minority(dice);
+    let which = minority(run, dice);
     each(run, &which, Proxy::cut);
     run.count("partitions of a minority", 1);
     run.expect_progress(20);
@@ -29,7 +40,7 @@ pub(crate) fn minority_cut(run: &Run, dice: &mut Rng) {
 
 /// Nobody reaches three of five: nothing moves until they are back.
 pub(crate) fn majority_cut(run: &Run, dice: &mut Rng) {
-    let which = some(dice, 3);
+    let which = some(run, dice, 3);
     each(run, &which, Proxy::cut);
     run.count("partitions of a majority", 1);
     expect_standstill(run);
@@ -40,7 +51,7 @@ pub(crate) fn majority_cut(run: &Run, dice: &mut Rng) {
 /// One worker reaches three of five, then two; the others reach all.
 pub(crate) fn one_worker_cut(run: &Run, dice: &mut Rng) {
     let worker = dice.usize(..run.plan.workers);
-    let which = some(dice, 3);
+    let which = some(run, dice, 3);
     let cut = |node: usize| run.links[worker][node].cut();
     which[..2].iter().for_each(|&node| cut(node));
     run.count("partitions of one worker", 1);
@@ -59,7 +70,7 @@ pub(crate) fn one_worker_cut(run: &Run, dice: &mut Rng) {
 
 /// Requests to some nodes, answers from others are on their way for long: of a minority, then of a majority.
 pub(crate) fn one_way(run: &Run, dice: &mut Rng) {
-    let which = some(dice, 3);
+    let which = some(run, dice, 3);
     each(run, &which[..1], Proxy::hold_requests);
     each(run, &which[1..2], Proxy::hold_replies);
     run.count("one-way cuts", 2);
@@ -74,7 +85,7 @@ pub(crate) fn one_way(run: &Run, dice: &mut Rng) {
 /// Nodes do what they are asked, and their answers are lost; the connections end with it.
 pub(crate) fn replies_dropped(run: &Run, dice: &mut Rng) {
     for number in [2, 3] {
-        let which = some(dice, number);
+        let which = some(run, dice, number);
         each(run, &which, Proxy::drop_replies);
         run.count("nodes whose answers were lost", number as u64);
         if number == 2 {
@@ -104,7 +115,7 @@ pub(crate) fn counter_replies_dropped(run: &Run, _: &mut Rng) {
 
 /// Connections are accepted, and nothing is ever heard.
 pub(crate) fn black_hole(run: &Run, dice: &mut Rng) {
-    let which = minority(dice);
+    let which = minority(run, dice);
     let watch = Stopwatch::start();
     each(run, &which, Proxy::black_hole);
     run.count("black holes", which.len() as u64);
@@ -118,7 +129,7 @@ pub(crate) fn black_hole(run: &Run, dice: &mut Rng) {
 
 /// A node is gone and comes back, and its clients' connections stay open all the time, with nobody at the other end.
 pub(crate) fn half_open(run: &Run, dice: &mut Rng) {
-    let node = dice.usize(..NODES);
+    let node = dice.usize(..run.plan.links);
     let watch = Stopwatch::start();
     each(run, &[node], Proxy::black_hole);
     run.nodes[node].restart(Restart::KeepData);
@@ -131,9 +142,9 @@ pub(crate) fn half_open(run: &Run, dice: &mut Rng) {
     heal(run, &[node]);
 }
 
-/// All requests and answers take longer, each node by its own time.
+/// Requests and answers take longer, each node by its own time, so that no quorum is quick.
 pub(crate) fn delayed(run: &Run, dice: &mut Rng) {
-    let all: Vec<_> = (0..NODES).collect();
+    let all: Vec<_> = (0..run.plan.links).collect();
     let before = requests(run);
     for &node in &all {
         let (there, back) = (ms(dice.u64(0..40)), ms(dice.u64(0..40)));
@@ -154,8 +165,8 @@ fn requests(run: &Run) -> usize {
 
 /// Every connection ends under what is on it.
 pub(crate) fn reset(run: &Run, dice: &mut Rng) {
-    let number = dice.usize(1..=NODES);
-    each(run, &some(dice, number), Proxy::reset);
+    let number = dice.usize(1..=run.plan.links);
+    each(run, &some(run, dice, number), Proxy::reset);
     run.count("nodes whose connections were reset", number as u64);
     run.expect_progress(10);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use redfence::simulate::Strategy;
 
-use crate::run::{Plan, Run, ms};
+use crate::run::{NODES, Plan, Run, ms};
 use crate::support::{Live, Stopwatch, require_own_clock};
 use crate::{links, nodes, workers};
 
@@ -77,7 +77,7 @@ fn a_random_mix() {
 
 fn round(dice: &mut Rng, order: &mut Vec<Strike>) -> crate::run::Finished {
     let mut plan = Plan::new("a_random_mix", Strategy::Fenced);
-    (plan.links, plan.clocks) = (true, true);
+    (plan.links, plan.store_link, plan.clocks) = (NODES, true, true);
     let run = Run::start(plan);
     let (over, mut own_dice) = (AtomicBool::new(false), dice.fork());
     std::thread::scope(|scope| {

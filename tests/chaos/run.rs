@@ -38,8 +38,10 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     pub(crate) operations: u64,
     pub(crate) ttl: Duration,
-    /// A proxy between every worker and every node, and before the counter.
-    pub(crate) links: bool,
+    /// So many nodes have a proxy between them and every worker: those whose links can fail. Each costs time.
+    pub(crate) links: usize,
+    /// A proxy before the counter.
+    pub(crate) store_link: bool,
     /// A wall clock of its own for every node.
     pub(crate) clocks: bool,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(fault: &'static str, strategy: Strategy) -> Self {
         let (workers, operations, ttl) = (WORKERS, OPERATIONS, TTL);
-        Self { fault, strategy, workers, operations, ttl, links: false, clocks: false }
+        Self { fault, strategy, workers, operations, ttl, links: 0, store_link: false, clocks: false }
     }
 
     pub(crate) fn expected(&self) -> u64 {
@@ -62,7 +64,7 @@ pub(crate) struct Run {
     /// Of all nodes, without the links.
     urls: Vec<String>,
     pub(crate) store: RedisServer,
-    /// By worker and node; empty without links.
+    /// By worker and node: of the first nodes, as many as there are to be.
     pub(crate) links: Vec<Vec<Proxy>>,
     pub(crate) store_link: Option<Proxy>,
     workers: Vec<Mutex<Process>>,
@@ -99,9 +101,9 @@ impl Run {
     fn assemble(plan: Plan, nodes: Cluster, urls: Vec<String>) -> Self {
         let store = Options::new().in_memory().start();
         let links: Vec<_> = (0..plan.workers)
-            .map(|_| if plan.links { nodes.iter().map(Proxy::unwatched).collect() } else { Vec::new() })
+            .map(|_| nodes.iter().take(plan.links).map(Proxy::unwatched).collect::<Vec<_>>())
             .collect();
-        let store_link = plan.links.then(|| Proxy::unwatched(&store));
+        let store_link = plan.store_link.then(|| Proxy::unwatched(&store));
         let job = |worker: usize| Job {
             worker,
             operations: plan.operations,
@@ -109,10 +111,7 @@ impl Run {
             ttl: plan.ttl,
             patience: PATIENCE,
             store: store_link.as_ref().map_or_else(|| store.url(), Proxy::url),
-            nodes: match plan.links {
-                true => links[worker].iter().map(Proxy::url).collect(),
-                false => urls.clone(),
-            },
+            nodes: links[worker].iter().map(Proxy::url).chain(urls[plan.links..].iter().cloned()).collect(),
         };
         let workers: Vec<_> = (0..plan.workers).map(|worker| Mutex::new(Process::new(job(worker)))).collect();
         let (injected, offsets) = (Mutex::default(), Mutex::default());

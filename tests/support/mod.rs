@@ -20,7 +20,7 @@ pub(crate) use clock::require_own_clock;
 pub(crate) use cluster::Cluster;
 pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};
-pub(crate) use reaper::Mortal;
+pub(crate) use reaper::{Mortal, remove_at_the_end};
 pub(crate) use redis_server::{
     Condition, Options, RedisServer, Restart, is_frozen, memory_folder, redis_binary, require_redis,
 };
