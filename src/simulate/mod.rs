@@ -19,6 +19,10 @@
 mod cluster;
 mod counter;
 mod entropy;
+mod error;
+mod fault;
+mod inject;
+mod links;
 mod report;
 mod worker;
 
@@ -33,17 +37,21 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lock::DistributedLock;
 use crate::lock::error::{AcquireError, ConfigError};
+use crate::lock::{DistributedLock, LockBuilder};
 use crate::proto::session::Mode;
 
 pub use cluster::EmbeddedCluster;
+pub use error::ExperimentError;
+pub use fault::Fault;
 pub use report::{AcquireMicros, RunReport, SCHEMA, Summary};
 
 use counter::Counter;
 use entropy::Seeded;
+use inject::{Field, Injector};
+use links::Links;
 use report::Tally;
-use worker::{Pause, Worker};
+use worker::Worker;
 
 /// What all simulations on the same nodes compete for. One name for all, because a number at a node is kept for ever.
 const RESOURCE: &str = "simulation/counter";
@@ -119,24 +127,6 @@ impl FromStr for Memory {
     }
 }
 
-/// What goes wrong on purpose.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Fault {
-    /// In each run, the worker that holds the lock when a third of the work is done stands still for twice its TTL, between its last look at the lease and its write, as in a long garbage
-    /// collection or on a suspended machine, and then goes on as if nothing had happened.
-    Pause,
-}
-
-impl Fault {
-    /// Its name on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-        }
-    }
-}
-
 /// The experiment. Make one with [`Experiment::new`], change what is to be otherwise, and [`run`](Self::run) it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Experiment {
@@ -153,7 +143,7 @@ pub struct Experiment {
     /// Where the counter is.
     pub memory: Memory,
     /// What goes wrong on purpose.
-    pub fault: Option<Fault>,
+    pub faults: Vec<Fault>,
     /// Life of the lock's keys.
     pub ttl: Duration,
     /// Comes before the lock's resource name.
@@ -175,7 +165,7 @@ impl Experiment {
             ops: 1000,
             runs: 1,
             memory: Memory::InProcess,
-            fault: None,
+            faults: Vec::new(),
             ttl: Duration::from_secs(10),
             prefix: String::new(),
             allow_weak_quorum: false,
@@ -193,19 +183,36 @@ impl Experiment {
     /// # Errors
     /// An [`ExperimentError`] if the experiment could not be done. A wrong counter is not an error but a result.
     pub async fn run(&self, watch: &Watch) -> Result<Summary, ExperimentError> {
-        self.check()?;
+        self.run_with(None, watch).await
+    }
+
+    /// The same with these nodes as the lock's: also for faults that are done to nodes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_on(&self, cluster: &EmbeddedCluster, watch: &Watch) -> Result<Summary, ExperimentError> {
+        let own = Self { nodes: cluster.urls(), ..self.clone() };
+        own.run_with(Some(cluster), watch).await
+    }
+
+    async fn run_with(
+        &self,
+        cluster: Option<&EmbeddedCluster>,
+        watch: &Watch,
+    ) -> Result<Summary, ExperimentError> {
+        self.check(cluster.is_some())?;
         self.probe().await?;
         let mut runs = Vec::new();
         let mut latencies = Tally::new()?.acquire_micros;
         for number in 0..self.runs {
-            let run = self.run_once(number, watch).await?;
+            let run = self.run_once(number, cluster, watch).await?;
             latencies.add(&run.1).map_err(|error| ExperimentError::Internal(error.to_string()))?;
             runs.push(run.0);
         }
         Ok(Summary::new(self, runs, &latencies))
     }
 
-    fn check(&self) -> Result<(), ExperimentError> {
+    fn check(&self, ours: bool) -> Result<(), ExperimentError> {
         let limits = [
             ("workers", u64::from(self.workers), 256),
             ("ops", self.ops, 1_000_000_000),
@@ -216,10 +223,25 @@ impl Experiment {
                 return Err(ExperimentError::OutOfRange { what, given, most });
             }
         }
-        match (self.fault, self.strategy.is_protected()) {
-            (Some(fault), false) => Err(ExperimentError::NothingToBreak(fault)),
-            _ => Ok(()),
+        self.faults.iter().try_for_each(|&fault| self.check_fault(fault, ours))
+    }
+
+    fn check_fault(&self, fault: Fault, ours: bool) -> Result<(), ExperimentError> {
+        let (given, least) = (self.nodes.len(), fault.least_nodes());
+        if !self.strategy.is_protected() {
+            return Err(ExperimentError::NothingToBreak(fault));
         }
+        if fault.needs_embedded_nodes() && !ours {
+            return Err(ExperimentError::NodesNotOurs(fault));
+        }
+        let otherwise = self.nodes.iter().position(|url| !url.trim().starts_with("redis://"));
+        if let Some(place) = otherwise.filter(|_| fault.needs_tcp()) {
+            return Err(ExperimentError::NotTcp { fault, node: place + 1 });
+        }
+        if given < least {
+            return Err(ExperimentError::TooFewNodes { fault, given, least });
+        }
+        Ok(())
     }
 
     /// Acquires once before anything is measured: wakes fresh nodes, and tells at once what waiting cannot cure.
@@ -235,6 +257,14 @@ impl Experiment {
 
     /// One worker's own lock, with its own connections.
     fn lock(&self, seed: u64) -> Result<Option<DistributedLock>, ConfigError> {
+        self.lock_by(seed, |builder| builder)
+    }
+
+    fn lock_by(
+        &self,
+        seed: u64,
+        settings: impl FnOnce(LockBuilder) -> LockBuilder,
+    ) -> Result<Option<DistributedLock>, ConfigError> {
         let Some(mode) = self.strategy.mode() else { return Ok(None) };
         let builder = DistributedLock::builder()
             .nodes(self.nodes.clone())
@@ -243,27 +273,63 @@ impl Experiment {
             .prefix(self.prefix.clone())
             .allow_weak_quorum(self.allow_weak_quorum)
             .entropy(Arc::new(Seeded::new(seed)));
-        builder.build().map(Some)
+        settings(builder).build().map(Some)
+    }
+
+    /// What does the faults of one run; nothing if there are none.
+    fn injector(
+        &self,
+        cluster: Option<&EmbeddedCluster>,
+        seed: u64,
+    ) -> Result<Option<Arc<Injector>>, ConfigError> {
+        if self.faults.is_empty() {
+            return Ok(None);
+        }
+        let operator = self.lock(seed)?;
+        let addresses = operator.as_ref().map(DistributedLock::addresses).unwrap_or_default();
+        let field = Field {
+            cluster: cluster.cloned(),
+            links: Arc::new(Links::to(&addresses)),
+            addresses,
+            operator,
+            fenced: self.strategy == Strategy::Fenced,
+            dice: std::sync::Mutex::new(fastrand::Rng::with_seed(seed)),
+        };
+        Ok(Some(Arc::new(Injector::new(&self.faults, self.expected(), self.ttl, field))))
+    }
+
+    /// A worker's lock: by way of the links, if they are to fail.
+    fn worker_lock(
+        &self,
+        seed: u64,
+        injector: Option<&Arc<Injector>>,
+    ) -> Result<Option<DistributedLock>, ConfigError> {
+        let linked = self.faults.iter().any(|fault| fault.needs_tcp());
+        match injector.filter(|_| linked) {
+            Some(injector) => self.lock_by(seed, |builder| builder.connector(injector.field.links.clone())),
+            None => self.lock(seed),
+        }
     }
 
     async fn run_once(
         &self,
         number: u32,
+        cluster: Option<&EmbeddedCluster>,
         watch: &Watch,
     ) -> Result<(RunReport, hdrhistogram::Histogram<u64>), ExperimentError> {
         let mut dice = fastrand::Rng::with_seed(self.seed.wrapping_add(u64::from(number)));
         let counter = Counter::create(&self.memory).await?;
-        let pause = self.fault.map(|Fault::Pause| Arc::new(Pause::new(self.ttl * 2, self.expected())));
+        let injector = self.injector(cluster, dice.u64(..))?;
         let start = Arc::new(Barrier::new(self.workers as usize + 1));
         let mut workers = JoinSet::new();
         for index in 0..self.workers {
             let worker = Worker {
                 index,
                 ops: self.ops,
-                locks: self.lock(dice.u64(..))?,
+                locks: self.worker_lock(dice.u64(..), injector.as_ref())?,
                 fenced: self.strategy == Strategy::Fenced,
                 counter: counter.open().await?,
-                pause: pause.clone(),
+                injector: injector.clone(),
                 dice: fastrand::Rng::with_seed(dice.u64(..)),
                 watch: watch.clone(),
                 tally: Tally::new()?,
@@ -276,25 +342,36 @@ impl Experiment {
         }
         start.wait().await;
         let begun = Instant::now();
-        let mut total = Tally::new()?;
-        let mut failed = None;
-        while let Some(ended) = workers.join_next().await {
-            match ended.map_err(|error| ExperimentError::Internal(error.to_string())).flatten() {
-                Ok(tally) => total.add(&tally)?,
-                Err(error) => {
-                    // The others could wait for what does not come.
-                    watch.stop();
-                    failed = failed.or(Some(error));
-                }
-            }
-        }
+        let worked = match &injector {
+            None => gather(&mut workers, watch).await,
+            Some(injector) => injector.beside(gather(&mut workers, watch), watch).await,
+        };
         let wall = begun.elapsed();
         let last = counter.finish().await;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        Ok((total.report(self.expected(), last?, wall), total.acquire_micros))
+        let (total, last) = (worked?, last?);
+        let injected = injector.map(|injector| injector.counts()).unwrap_or_default();
+        Ok((total.report(self.expected(), last, wall, injected), total.acquire_micros))
     }
+}
+
+/// What all workers have counted together.
+async fn gather(
+    workers: &mut JoinSet<Result<Tally, ExperimentError>>,
+    watch: &Watch,
+) -> Result<Tally, ExperimentError> {
+    let mut total = Tally::new()?;
+    let mut failed = None;
+    while let Some(ended) = workers.join_next().await {
+        match ended.map_err(|error| ExperimentError::Internal(error.to_string())).flatten() {
+            Ok(tally) => total.add(&tally)?,
+            Err(error) => {
+                // The others could wait for what does not come.
+                watch.stop();
+                failed = failed.or(Some(error));
+            }
+        }
+    }
+    failed.map_or(Ok(total), Err)
 }
 
 /// Watches an experiment, and stops it.
@@ -318,60 +395,4 @@ impl Watch {
     fn tick(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Why an experiment could not be done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExperimentError {
-    /// A number that makes no experiment.
-    #[error("{what} {given}: it must be 1 to {most}")]
-    OutOfRange {
-        /// Of what.
-        what: &'static str,
-        /// How many.
-        given: u64,
-        /// The most.
-        most: u64,
-    },
-    /// A fault of the lock, where there is no lock.
-    #[error("fault {} strikes the holder of a lock, and strategy none has none; take another strategy", .0.name())]
-    NothingToBreak(Fault),
-    /// A memory that is not known.
-    #[error(
-        "this memory is not known in this version; take in-process, or redis:URL as in redis:redis://127.0.0.1:6379"
-    )]
-    UnknownMemory,
-    /// The lock cannot work as it is configured.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The lock was not acquired, and waiting did not help.
-    #[error(transparent)]
-    Acquire(#[from] AcquireError),
-    /// The counter cannot be read or written.
-    #[error("the counter in {address} cannot be used")]
-    Memory {
-        /// Where it is, without credentials.
-        address: String,
-        /// Why.
-        #[source]
-        source: redis::RedisError,
-    },
-    /// The counter holds something else.
-    #[error("the counter in {address} holds {found:?}, which is not a number; somebody else writes to it")]
-    NotANumber {
-        /// Where it is, without credentials.
-        address: String,
-        /// What it holds.
-        found: String,
-    },
-    /// The embedded nodes could not be started.
-    #[error("the embedded nodes cannot listen on 127.0.0.1")]
-    Listen(#[from] std::io::Error),
-    /// It was stopped.
-    #[error("the experiment was stopped")]
-    Stopped,
-    /// A mistake in the experiment itself.
-    #[error("a worker failed: {0}; this is a mistake in redfence, please report it")]
-    Internal(String),
 }

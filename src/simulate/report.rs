@@ -1,5 +1,6 @@
 //! What an experiment found, and how it is said. The names in JSON are fixed: other tools rely on them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -26,6 +27,8 @@ pub struct Summary {
     pub ops_per_worker: u64,
     /// What the counter must show after each run.
     pub expected: u64,
+    /// What went wrong on purpose: names with commas between them; nothing if nothing did.
+    pub fault: Option<String>,
     /// Every run.
     pub runs: Vec<RunReport>,
     /// Mean of `final`.
@@ -58,6 +61,8 @@ pub struct RunReport {
     pub conflicts: u64,
     /// Reads and writes that the counter refused because it had seen a larger token.
     pub fenced_rejections: u64,
+    /// How often each fault struck, by its name.
+    pub faults_injected: BTreeMap<&'static str, u64>,
 }
 
 /// Percentiles of a latency, in microseconds.
@@ -75,6 +80,7 @@ impl Summary {
         let mean = |of: fn(&RunReport) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
         let (mean_final, mean_lost) = (mean(|run| run.last as f64), mean(|run| run.lost as f64));
         let seconds = runs.iter().map(|run| run.wall_ms as f64).sum::<f64>() / 1e3;
+        let faults: Vec<_> = experiment.faults.iter().map(|fault| fault.name()).collect();
         let operations = expected as f64 * runs.len() as f64;
         Self {
             schema: SCHEMA,
@@ -82,6 +88,7 @@ impl Summary {
             workers: experiment.workers,
             ops_per_worker: experiment.ops,
             expected,
+            fault: (!faults.is_empty()).then(|| faults.join(",")),
             mean_final: rounded(mean_final),
             mean_lost: rounded(mean_lost),
             mean_lost_pct: rounded(100.0 * mean_lost / expected as f64),
@@ -143,7 +150,13 @@ impl Tally {
         added.map_err(|error| ExperimentError::Internal(error.to_string()))
     }
 
-    pub(super) fn report(&self, expected: u64, last: u64, wall: Duration) -> RunReport {
+    pub(super) fn report(
+        &self,
+        expected: u64,
+        last: u64,
+        wall: Duration,
+        faults_injected: BTreeMap<&'static str, u64>,
+    ) -> RunReport {
         let lost = i128::from(expected) - i128::from(last);
         RunReport {
             last,
@@ -153,6 +166,7 @@ impl Tally {
             retries: self.retries,
             conflicts: self.conflicts,
             fenced_rejections: self.fenced_rejections,
+            faults_injected,
         }
     }
 }

@@ -1,40 +1,22 @@
 //! One worker: reads the counter, adds 1, writes it back; again and again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::counter::{Access, Operation, Seat};
+use super::inject::{Injector, Moment};
 use super::report::Tally;
-use super::{ExperimentError, RESOURCE, Watch};
+use super::{ExperimentError, Fault, RESOURCE, Watch};
 use crate::lock::error::AcquireError;
 use crate::lock::{DistributedLock, LockGuard};
 
 /// How long to wait for the lock before looking whether waiting makes sense.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// One pause in a run: for whoever holds the lock when a third of the work is done. The others have work left then, whatever
-/// the order in which they came.
-#[derive(Debug)]
-pub(super) struct Pause {
-    length: Duration,
-    /// Operations until it comes.
-    left: AtomicU64,
-}
-
-impl Pause {
-    pub(super) fn new(length: Duration, operations: u64) -> Self {
-        Self { length, left: AtomicU64::new(operations / 3 + 1) }
-    }
-
-    /// Counts one critical section; the one in which the pause comes is told how long it is.
-    fn due(&self) -> Option<Duration> {
-        let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        (before == Ok(1)).then_some(self.length)
-    }
-}
+/// How often that may be in vain for want of a quorum, where faults take it away for a while.
+const PATIENT: u32 = 3;
 
 pub(super) struct Worker {
     pub(super) index: u32,
@@ -44,7 +26,8 @@ pub(super) struct Worker {
     /// Whether the counter is shown the token.
     pub(super) fenced: bool,
     pub(super) counter: Seat,
-    pub(super) pause: Option<Arc<Pause>>,
+    /// `None`: nothing goes wrong on purpose.
+    pub(super) injector: Option<Arc<Injector>>,
     pub(super) dice: fastrand::Rng,
     pub(super) watch: Watch,
     pub(super) tally: Tally,
@@ -74,6 +57,7 @@ impl Worker {
                 self.tally.retries += 1;
             }
             self.watch.tick();
+            self.injector.iter().for_each(|injector| injector.tick());
             // Who goes on at once only ever sees its own last write: nobody would build on what another has done.
             self.think().await;
         }
@@ -89,23 +73,24 @@ impl Worker {
         }
         let guard = self.acquire().await?;
         let lease = guard.lease().clone();
-        let tried = match self.pause.as_ref().and_then(|pause| pause.due()) {
+        let tried = match self.injector.as_ref().and_then(|injector| injector.moment()) {
             // Who stands still does not notice that the lease has ended.
-            Some(length) => self.add_one(operation, Some(&guard), Some(length)).await,
-            None => tokio::select! {
+            moment @ Some(Moment::Pause(_)) => self.add_one(operation, Some(&guard), moment).await,
+            moment => tokio::select! {
                 biased;
                 _ = lease.lost() => Ok(Tried::Again),
-                tried = self.add_one(operation, Some(&guard), None) => tried,
+                tried = self.add_one(operation, Some(&guard), moment) => tried,
             },
         };
         guard.release().await;
         tried
     }
 
-    /// Waits for as long as others hold the lock; gives up only if there is no quorum.
+    /// Waits for as long as others hold the lock; gives up only if there is no quorum, and no fault of ours explains it.
     async fn acquire(&mut self) -> Result<LockGuard, ExperimentError> {
         let Some(locks) = &self.locks else { return Err(ExperimentError::Internal("no lock".to_owned())) };
         let begun = Instant::now();
+        let mut patience = if self.injector.is_some() { PATIENT } else { 0 };
         loop {
             let acquired = tokio::select! {
                 biased;
@@ -118,6 +103,7 @@ impl Worker {
                     return Ok(guard);
                 }
                 Err(AcquireError::Contended { .. } | AcquireError::ValidityExhausted { .. }) => {}
+                Err(AcquireError::NoQuorum { .. }) if patience > 0 => patience -= 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -128,16 +114,20 @@ impl Worker {
         &mut self,
         operation: Operation,
         guard: Option<&LockGuard>,
-        pause: Option<Duration>,
+        moment: Option<Moment>,
     ) -> Result<Tried, ExperimentError> {
         let token = guard.filter(|_| self.fenced).and_then(|guard| guard.token());
         let Access::Value(value) = self.counter.read(token).await? else { return Ok(self.fenced_off()) };
         self.think().await;
+        if let (Some(Moment::ClockJump), Some(injector)) = (moment, &self.injector) {
+            injector.jump_under_holder().await;
+        }
         if guard.is_some_and(|guard| !guard.is_held()) {
             return Ok(Tried::Again);
         }
-        if let Some(length) = pause {
+        if let (Some(Moment::Pause(length)), Some(injector)) = (moment, &self.injector) {
             tracing::info!(worker = self.index, ?length, "pauses just before it writes");
+            injector.count(Fault::Pause);
             tokio::time::sleep(length).await;
         }
         match self.counter.write(value + 1, token, operation).await? {

@@ -35,6 +35,15 @@ fn arguments_that_no_nodes_could_make_work_are_a_matter_of_usage() {
         (&["simulate", "--runs", "0"], "runs 0"),
         (&["simulate", "--memory", "sqlite:/tmp/x"], "not known in this version"),
         (&["simulate", "--strategy", "none", "--fault", "pause"], "strategy none has none"),
+        (&["simulate", "--fault", "node-crash"], "invalid value 'node-crash'"),
+        (
+            &["simulate", "--nodes", "embedded:1", "--allow-weak-quorum", "--fault", "node-hang"],
+            "1 node(s) have none; take at least 3",
+        ),
+        (
+            &["simulate", "--nodes", "redis://a,unix:///b,redis://c", "--fault", "delay"],
+            "node 2 is reached otherwise; take redis://host:port",
+        ),
         (&["init", "--floor", "9007199254740992"], "--floor"),
         (&["node", "--port", "99999"], "--port"),
     ];

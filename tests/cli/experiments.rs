@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use redfence::simulate::Fault;
+
 use crate::servers::Servers;
 use crate::{assert_fields, command, finish, redfence};
 
@@ -17,6 +19,7 @@ fn without_a_lock_updates_are_lost_and_nobody_promised_otherwise() {
         "workers",
         "ops_per_worker",
         "expected",
+        "fault",
         "runs",
         "mean_final",
         "mean_lost",
@@ -26,8 +29,18 @@ fn without_a_lock_updates_are_lost_and_nobody_promised_otherwise() {
     ];
     assert_fields(&report, &names);
     let run = &report["runs"][0];
-    let names = ["final", "lost", "wall_ms", "acquisitions", "retries", "conflicts", "fenced_rejections"];
+    let names = [
+        "final",
+        "lost",
+        "wall_ms",
+        "acquisitions",
+        "retries",
+        "conflicts",
+        "fenced_rejections",
+        "faults_injected",
+    ];
     assert_fields(run, &names);
+    assert!(report["fault"].is_null() && run["faults_injected"].as_object().unwrap().is_empty(), "{report}");
     assert_fields(&report["acquire_us"], &["p50", "p99"]);
     assert_eq!((&report["expected"], report["runs"].as_array().unwrap().len()), (&1200.into(), 3));
     for run in report["runs"].as_array().unwrap() {
@@ -70,6 +83,54 @@ fn a_pause_costs_classic_redlock_updates_and_fenced_redlock_none() {
         fenced["fenced_rejections"].as_u64().unwrap() > 0 && fenced["retries"].as_u64().unwrap() > 0,
         "{fenced}"
     );
+}
+
+/// Others get the lock beside a holder that believes in it, and rightly so by its own clock.
+#[test]
+fn a_clock_jump_costs_classic_redlock_updates_and_fenced_redlock_none() {
+    let run = |strategy: &str, code: i32| {
+        let args = ["simulate", "--strategy", strategy, "--fault", "clock-jump", "--ops", "150", "--json"];
+        redfence(&args).expect(code).json()["runs"][0].clone()
+    };
+    let classic = run("classic", 1);
+    assert!(classic["lost"].as_i64().unwrap() > 0, "{classic}");
+    let fenced = run("fenced", 0);
+    assert_eq!((&fenced["final"], &fenced["faults_injected"]["clock-jump"]), (&450.into(), &3.into()));
+    assert!(fenced["fenced_rejections"].as_u64().unwrap() > 0, "{fenced}");
+}
+
+#[test]
+fn every_fault_strikes_and_is_counted_and_fenced_redlock_loses_nothing() {
+    let under = |fault: &str| {
+        let args = ["simulate", "--fault", fault, "--ops", "300", "--json"];
+        redfence(&args).expect(0).json()
+    };
+    for fault in Fault::ALL {
+        let report = under(fault.name());
+        assert_eq!((&report["fault"], &report["mean_final"]), (&fault.name().into(), &900.0.into()));
+        let struck = report["runs"][0]["faults_injected"][fault.name()].as_u64();
+        assert!(struck >= Some(1), "{report}");
+    }
+    let mix = under("mix");
+    assert_eq!(mix["mean_final"], 900.0);
+    assert!(mix["runs"][0]["faults_injected"].as_object().unwrap().len() >= 4, "{mix}");
+    assert_eq!(under("delay,pause,delay")["fault"], "pause,delay");
+}
+
+#[test]
+fn faults_of_links_strike_real_nodes_too_and_faults_of_nodes_do_not() {
+    let nodes = Servers::start(3);
+    let simulate = |fault: &str| nodes.redfence(&["simulate", "--fault", fault, "--ops", "300", "--json"]);
+    for fault in ["partition-majority", "node-hang"] {
+        let report = simulate(fault).expect(0).json();
+        assert_eq!(report["mean_final"], 900.0);
+        assert!(report["runs"][0]["faults_injected"][fault].as_u64() >= Some(1), "{report}");
+    }
+    for fault in ["node-restart", "node-empty", "clock-jump"] {
+        simulate(fault).expect(2).says("these are not in this process; take --nodes embedded:5");
+    }
+    let mix = simulate("mix").expect(0).json();
+    assert_eq!(mix["fault"], "pause,node-hang,partition-minority,partition-majority,delay");
 }
 
 #[test]

@@ -20,8 +20,10 @@ pub(crate) use clock::require_own_clock;
 pub(crate) use cluster::Cluster;
 pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};
-pub(crate) use reaper::Mortal;
-pub(crate) use redis_server::{Condition, Options, RedisServer, Restart, require_redis};
-pub(crate) use runner::{Live, TestOutcome, live_required, live_tests, run_live, test_name};
+pub(crate) use reaper::{Mortal, remove_at_the_end};
+pub(crate) use redis_server::{
+    Condition, Options, RedisServer, Restart, is_frozen, memory_folder, redis_binary, require_redis,
+};
+pub(crate) use runner::{Live, TestOutcome, conclude_live, live_required, live_tests, run_live, test_name};
 pub(crate) use tls::Certificates;
 pub(crate) use waiting::{Stopwatch, eventually, wait_until};

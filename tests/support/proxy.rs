@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub(crate) struct Proxy {
     port: Arc<Port>,
     orders: queue::UnboundedSender<(Order, mpsc::Sender<()>)>,
     log: Log,
+    carried: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -77,12 +79,23 @@ impl Proxy {
         nodes.iter().map(Self::before).collect()
     }
 
+    /// One that does not note commands: cheaper, for tests that send thousands. See [`Proxy::carried`].
+    pub(crate) fn unwatched(server: &RedisServer) -> Self {
+        Self::start(server.addr(), false)
+    }
+
     /// A proxy to any address on loopback; bytes pass.
     pub(crate) fn to(target: SocketAddr) -> Self {
+        Self::start(target, true)
+    }
+
+    fn start(target: SocketAddr, watched: bool) -> Self {
         let port = Arc::new(Port::reserve());
         let log = Log::default();
         let (orders, inbox) = queue::unbounded_channel();
-        let worker = Worker::new(Arc::clone(&port), target, Arc::clone(&log));
+        let carried = Arc::default();
+        let note = Note { log: watched.then(|| Arc::clone(&log)), carried: Arc::clone(&carried) };
+        let worker = Worker::new(Arc::clone(&port), target, note);
         let thread = std::thread::Builder::new()
             .name(format!("proxy to {target}"))
             .spawn(move || {
@@ -90,7 +103,7 @@ impl Proxy {
                 runtime.expect("a runtime").block_on(worker.run(inbox));
             })
             .expect("a thread");
-        let proxy = Self { port, orders, log, thread: Some(thread) };
+        let proxy = Self { port, orders, log, carried, thread: Some(thread) };
         proxy.pass();
         proxy
     }
@@ -170,6 +183,11 @@ impl Proxy {
         lock(&self.log).iter().filter(|seen| seen.name.eq_ignore_ascii_case(name)).count()
     }
 
+    /// How many pieces came from clients since the start: requests, or several sent at once.
+    pub(crate) fn carried(&self) -> usize {
+        self.carried.load(Ordering::Relaxed)
+    }
+
     /// Returns when the order is carried out.
     fn order(&self, order: Order) {
         let (done, wait) = mpsc::channel();
@@ -192,11 +210,18 @@ fn lock(log: &Log) -> MutexGuard<'_, Vec<Seen>> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is noted of requests.
+#[derive(Clone)]
+struct Note {
+    log: Option<Log>,
+    carried: Arc<AtomicUsize>,
+}
+
 /// What runs on the proxy's thread.
 struct Worker {
     port: Arc<Port>,
     target: SocketAddr,
-    log: Log,
+    note: Note,
     flows: watch::Sender<Flows>,
     /// Absent while cut.
     listener: Option<TcpListener>,
@@ -204,9 +229,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(port: Arc<Port>, target: SocketAddr, log: Log) -> Self {
+    fn new(port: Arc<Port>, target: SocketAddr, note: Note) -> Self {
         let (flows, _) = watch::channel(Flows { requests: Flow::Pass, replies: Flow::Pass });
-        Self { port, target, log, flows, listener: None, connections: JoinSet::new() }
+        Self { port, target, note, flows, listener: None, connections: JoinSet::new() }
     }
 
     /// Ends when the [`Proxy`] is dropped.
@@ -249,14 +274,14 @@ impl Worker {
     }
 
     fn serve(&mut self, client: TcpStream) {
-        let (target, log, flows) = (self.target, Arc::clone(&self.log), self.flows.subscribe());
+        let (target, note, flows) = (self.target, self.note.clone(), self.flows.subscribe());
         self.connections.spawn(async move {
             let _ = client.set_nodelay(true);
             let Ok(node) = TcpStream::connect(target).await else { return };
             let _ = node.set_nodelay(true);
             let (from_client, to_client) = client.into_split();
             let (from_node, to_node) = node.into_split();
-            let watcher = Watcher { log, unread: Some(BytesMut::new()) };
+            let watcher = Watcher { unread: note.log.is_some().then(BytesMut::new), note };
             let requests = pump(from_client, to_node, flows.clone(), |flows| flows.requests, Some(watcher));
             let replies = pump(from_node, to_client, flows, |flows| flows.replies, None);
             // A direction that ended in order leaves the other one to end by itself; a torn one ends both.
@@ -383,17 +408,18 @@ async fn sleep_until(due: Option<Instant>) {
 
 /// Reads the requests that pass by. What is not the Redis protocol (TLS) is left alone.
 struct Watcher {
-    log: Log,
+    note: Note,
     unread: Option<BytesMut>,
 }
 
 impl Watcher {
     fn note(&mut self, bytes: &[u8]) {
-        let Some(unread) = &mut self.unread else { return };
+        self.note.carried.fetch_add(1, Ordering::Relaxed);
+        let (Some(unread), Some(log)) = (&mut self.unread, &self.note.log) else { return };
         unread.extend_from_slice(bytes);
         loop {
             match decode_bytes_mut(unread) {
-                Ok(Some((BytesFrame::Array(words), ..))) => lock(&self.log).extend(seen(words)),
+                Ok(Some((BytesFrame::Array(words), ..))) => lock(log).extend(seen(words)),
                 Ok(None) => return,
                 Ok(Some(_)) | Err(_) => {
                     self.unread = None;

@@ -19,8 +19,14 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// The binary: `REDFENCE_REDIS_SERVER`, or `redis-server` on the path.
-fn binary() -> PathBuf {
+pub(crate) fn redis_binary() -> PathBuf {
     std::env::var_os("REDFENCE_REDIS_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
+/// A folder in a memory file system, where there is one.
+pub(crate) fn memory_folder() -> PathBuf {
+    let folder = Path::new("/dev/shm");
+    if folder.is_dir() { folder.into() } else { std::env::temp_dir() }
 }
 
 /// Whether a real Redis can be started here; else the reason, in words for the person who runs the tests.
@@ -30,7 +36,7 @@ pub(crate) fn require_redis() -> Result<(), String> {
 }
 
 fn look_for_redis() -> Result<(), String> {
-    let binary = binary();
+    let binary = redis_binary();
     let shown = binary.display();
     let hint = "install redis-server, or name one in REDFENCE_REDIS_SERVER";
     match Command::new(&binary).arg("--version").output() {
@@ -51,6 +57,7 @@ pub(crate) struct Options {
     tls: bool,
     cluster: bool,
     own_clock: bool,
+    in_memory: bool,
 }
 
 impl Default for Options {
@@ -72,6 +79,7 @@ impl Default for Options {
             tls: false,
             cluster: false,
             own_clock: false,
+            in_memory: false,
         }
     }
 }
@@ -134,6 +142,13 @@ impl Options {
     /// A wall clock that the test can set; see [`RedisServer::shift_clock`] and `require_own_clock`.
     pub(crate) fn own_clock(mut self) -> Self {
         self.own_clock = true;
+        self
+    }
+
+    /// Keep the data in a memory file system, where there is one: for tests that write a lot and whose faults end processes and
+    /// not machines. What is written outlives the process all the same.
+    pub(crate) fn in_memory(mut self) -> Self {
+        self.in_memory = true;
         self
     }
 
@@ -210,8 +225,9 @@ impl RedisServer {
     }
 
     fn prepared(options: Options) -> Self {
-        let folder =
-            tempfile::Builder::new().prefix("redfence-redis-").tempdir().expect("a temporary folder");
+        let place = if options.in_memory { memory_folder() } else { std::env::temp_dir() };
+        let folder = tempfile::Builder::new().prefix("redfence-redis-").tempdir_in(place);
+        let folder = folder.expect("a temporary folder");
         reaper::remove_at_the_end(folder.path());
         std::fs::create_dir(folder.path().join("data")).expect("a folder for the data");
         let ports = Ports {
@@ -279,6 +295,26 @@ impl RedisServer {
     /// The folder with the append-only file.
     pub(crate) fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Bytes in the end of the append-only file: what was written since the last rewrite.
+    pub(crate) fn append_only_length(&self) -> u64 {
+        std::fs::metadata(self.append_only_end()).expect("the append-only file").len()
+    }
+
+    /// Cuts the append-only file to this length, as a power loss does that loses the last writes. The server must be down.
+    pub(crate) fn cut_append_only(&self, length: u64) {
+        assert_eq!(self.condition(), Condition::Down, "a running server would write on");
+        let file = std::fs::OpenOptions::new().write(true).open(self.append_only_end());
+        file.and_then(|file| file.set_len(length)).expect("the append-only file can be cut");
+    }
+
+    fn append_only_end(&self) -> PathBuf {
+        let folder = self.data_folder().join("appendonlydir");
+        let mut files =
+            std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let end = files.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+        end.expect("a server with an append-only file")
     }
 
     /// Freezes the process (SIGSTOP): a node that hangs, with its connections open.
@@ -392,14 +428,14 @@ impl RedisServer {
     fn launch(&self) -> Result<(), StartError> {
         let written = self.log().len();
         let process = Mortal::spawn(
-            Command::new(binary())
+            Command::new(redis_binary())
                 .arg(self.config_path())
                 .envs(self.clock.iter().flat_map(OwnClock::environment))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         )
-        .map_err(|error| StartError::Other(format!("{}: {error}", binary().display())))?;
+        .map_err(|error| StartError::Other(format!("{}: {error}", redis_binary().display())))?;
         *self.state() = State { process: Some(process), condition: Condition::Running };
         let watch = Stopwatch::start();
         while !self.answers() {
@@ -496,8 +532,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// SIGSTOP is delivered a moment after it was sent; until then the node may still answer.
-fn is_frozen(pid: u32) -> bool {
+/// SIGSTOP is delivered a moment after it was sent; until then the process goes on.
+pub(crate) fn is_frozen(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) else {
         return true; // no procfs: nothing to look at
     };

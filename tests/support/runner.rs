@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
 use super::require_redis;
 
@@ -35,13 +35,20 @@ impl<E: std::fmt::Debug> TestOutcome for Result<(), E> {
 pub(crate) struct Live {
     name: String,
     needs: fn() -> Result<(), String>,
+    possible: fn() -> Result<(), String>,
     limit: Duration,
     body: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
 
 impl Live {
     pub(crate) fn sync<V: TestOutcome>(name: &str, test: impl FnOnce() -> V + Send + 'static) -> Self {
-        Self { name: name.into(), needs: require_redis, limit: LIMIT, body: Box::new(|| test().outcome()) }
+        Self {
+            name: name.into(),
+            needs: require_redis,
+            possible: || Ok(()),
+            limit: LIMIT,
+            body: Box::new(|| test().outcome()),
+        }
     }
 
     /// On a current-thread runtime: the strictest one for work that must go on in the background.
@@ -84,6 +91,12 @@ impl Live {
         self
     }
 
+    /// Ignored where this is missing, also when live tests are required: not every machine can be had to allow it.
+    pub(crate) fn where_possible(mut self, possible: fn() -> Result<(), String>) -> Self {
+        self.possible = possible;
+        self
+    }
+
     /// Another time limit.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -101,6 +114,7 @@ impl Live {
                 Err(format!("REDFENCE_REQUIRE_LIVE is set, but {reason}").into())
             }
             Err(reason) => Ok(Completion::ignored_with(reason)),
+            Ok(()) if let Err(reason) = (self.possible)() => Ok(Completion::ignored_with(reason)),
             Ok(()) => self.run_body().map(|()| Completion::Completed).map_err(Failed::from),
         }
     }
@@ -131,8 +145,13 @@ pub(crate) fn live_required() -> bool {
 
 /// Runs the tests as `cargo test` would, with its arguments and its closing line, and ends the process.
 pub(crate) fn run_live(tests: Vec<Live>) -> ! {
+    conclude_live(tests).exit()
+}
+
+/// The same for a binary that has something to say at the end.
+pub(crate) fn conclude_live(tests: Vec<Live>) -> Conclusion {
     let arguments = Arguments::from_args();
-    libtest_mimic::run(&arguments, tests.into_iter().map(Live::into_trial).collect()).exit()
+    libtest_mimic::run(&arguments, tests.into_iter().map(Live::into_trial).collect())
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

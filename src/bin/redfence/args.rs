@@ -221,10 +221,11 @@ pub(crate) struct SimulateArgs {
     /// Where the counter is: in-process, or redis:URL as in redis:redis://127.0.0.1:6379.
     #[arg(long, default_value = "in-process", value_name = "MEMORY")]
     pub(crate) memory: String,
-    /// What goes wrong on purpose: in each run one worker with the lock pauses for twice the TTL, just before it writes.
-    #[arg(long, value_enum)]
-    pub(crate) fault: Option<FaultArg>,
-    /// Life of the lock's keys [default: 10s; 300ms with a fault].
+    /// What goes wrong on purpose: one or more, with commas between them. A lock that is not fenced is expected to lose under
+    /// some of them, and the exit code says so all the same.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULT,FAULT,..")]
+    pub(crate) fault: Vec<FaultArg>,
+    /// Life of the lock's keys [default: 10s; 300ms with a fault, 2s with clock-jump].
     #[arg(long, value_parser = ttl)]
     pub(crate) ttl: Option<Duration>,
     /// Feeds the random choices [default: a random one, which is told].
@@ -246,16 +247,33 @@ impl ValueEnum for StrategyArg {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// A [`Fault`] for clap, or all of them.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultArg {
-    Pause,
+    One(Fault),
+    Mix,
 }
 
-impl From<FaultArg> for Fault {
-    fn from(fault: FaultArg) -> Self {
-        match fault {
-            FaultArg::Pause => Self::Pause,
-        }
+impl ValueEnum for FaultArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [FaultArg; Fault::ALL.len() + 1] = {
+            let mut all = [FaultArg::Mix; Fault::ALL.len() + 1];
+            let mut place = 0;
+            while place < Fault::ALL.len() {
+                all[place] = FaultArg::One(Fault::ALL[place]);
+                place += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let (name, help) = match self {
+            Self::One(fault) => (fault.name(), fault.help()),
+            Self::Mix => ("mix", "all of these that the nodes can have"),
+        };
+        Some(clap::builder::PossibleValue::new(name).help(help))
     }
 }
 

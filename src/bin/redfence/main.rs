@@ -20,9 +20,12 @@ use failure::Failure;
 
 fn main() -> Exit {
     let cli = Cli::parse();
-    // In an experiment a lost lease is what one came to see.
-    let expected = matches!(cli.command, None | Some(Command::Tour(_) | Command::Simulate(_)));
-    start_logs(if expected { "error" } else { "warn" });
+    // In an experiment a lost lease is what one came to see, and with a fault what the nodes have to say of it as well.
+    start_logs(match &cli.command {
+        Some(Command::Simulate(args)) if !args.fault.is_empty() => "off",
+        None | Some(Command::Tour(_) | Command::Simulate(_)) => "error",
+        Some(_) => "warn",
+    });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Failure::new(Exit::Internal, error)),

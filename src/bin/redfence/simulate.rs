@@ -1,17 +1,15 @@
 //! `redfence simulate`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use redfence::simulate::{Experiment, Summary, Watch};
+use redfence::simulate::{EmbeddedCluster, Experiment, Fault, Summary, Watch};
 
-use crate::args::{Global, SimulateArgs};
+use crate::args::{FaultArg, Global, SimulateArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{nodes, output, signals};
-
-/// With a fault, the TTL is what everybody waits for: short. Long enough for a slow machine not to add faults of its own.
-pub(crate) const FAULT_TTL: Duration = Duration::from_millis(300);
 
 pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Failure> {
     global.without_mode("choose with --strategy")?;
@@ -21,8 +19,9 @@ pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Fai
     experiment.ops = args.ops;
     experiment.runs = args.runs;
     experiment.memory = args.memory.parse()?;
-    experiment.fault = args.fault.map(Into::into);
-    experiment.ttl = args.ttl.unwrap_or(if args.fault.is_some() { FAULT_TTL } else { experiment.ttl });
+    experiment.faults = faults(&args.fault, cluster.is_some());
+    let sensible = experiment.faults.iter().map(|fault| fault.sensible_ttl()).max();
+    experiment.ttl = args.ttl.or(sensible).unwrap_or(experiment.ttl);
     experiment.prefix = global.prefix.clone();
     experiment.allow_weak_quorum = global.allow_weak_quorum;
     experiment.seed = args.seed.unwrap_or_else(|| u64::from(fastrand::u32(..)));
@@ -30,7 +29,10 @@ pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Fai
         "{}: {} workers, {} increments each, {} run(s), seed {}",
         experiment.strategy, experiment.workers, experiment.ops, experiment.runs, experiment.seed
     );
-    let summary = watched(&experiment).await?;
+    for fault in &experiment.faults {
+        eprintln!("  {fault}: {}", fault.help());
+    }
+    let summary = watched(&experiment, cluster.as_ref()).await?;
     drop(cluster);
     match global.json {
         true => output::json(&summary)?,
@@ -39,14 +41,36 @@ pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Fai
     Ok(if summary.kept_its_word() { Exit::Ok } else { Exit::Inexact })
 }
 
+/// Each once; in a mix all that these nodes can have.
+fn faults(given: &[FaultArg], ours: bool) -> Vec<Fault> {
+    let mut faults = BTreeSet::new();
+    for given in given {
+        match given {
+            FaultArg::One(fault) => drop(faults.insert(*fault)),
+            FaultArg::Mix => {
+                faults.extend(Fault::ALL.into_iter().filter(|fault| ours || !fault.needs_embedded_nodes()));
+            }
+        }
+    }
+    faults.into_iter().collect()
+}
+
 /// Runs an experiment with its progress on the terminal, and stops it at Ctrl-C, so that no key is left.
-pub(crate) async fn watched(experiment: &Experiment) -> Result<Summary, Failure> {
+pub(crate) async fn watched(
+    experiment: &Experiment,
+    cluster: Option<&EmbeddedCluster>,
+) -> Result<Summary, Failure> {
     let total = experiment.expected().saturating_mul(u64::from(experiment.runs));
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("  {bar:30} {pos}/{len} increments, {per_sec}, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let watch = Watch::default();
-    let running = experiment.run(&watch);
+    let running = async {
+        match cluster {
+            None => experiment.run(&watch).await,
+            Some(cluster) => experiment.run_on(cluster, &watch).await,
+        }
+    };
     tokio::pin!(running);
     let stop = signals::stop();
     tokio::pin!(stop);
@@ -84,6 +108,9 @@ fn print(summary: &Summary) {
         ]);
     }
     output::line(table);
+    if summary.fault.is_some() {
+        output::line(format_args!("faults injected: {}", injected(summary)));
+    }
     output::line(format_args!(
         "{}: expected {}, mean final {}, mean lost {} ({} %), {} increments/s, lock in {} us (p50), {} us (p99)",
         summary.strategy,
@@ -95,4 +122,17 @@ fn print(summary: &Summary) {
         summary.acquire_us.p50,
         summary.acquire_us.p99
     ));
+}
+
+/// How often each fault struck, over all runs.
+fn injected(summary: &Summary) -> String {
+    let mut counts = BTreeMap::new();
+    for (fault, times) in summary.runs.iter().flat_map(|run| &run.faults_injected) {
+        *counts.entry(fault).or_insert(0) += times;
+    }
+    let each: Vec<_> = counts.into_iter().map(|(fault, times)| format!("{fault} {times}x")).collect();
+    match each.is_empty() {
+        true => "none: there is too little to do; take more --ops".to_owned(),
+        false => each.join(", "),
+    }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::args::{Global, TourArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::simulate::{FAULT_TTL, watched};
+use crate::simulate::watched;
 use crate::{nodes, output};
 
 /// One stop of the tour.
@@ -53,11 +53,11 @@ pub(crate) async fn run(global: &Global, args: TourArgs) -> Result<Exit, Failure
         let mut experiment = Experiment::new(stop.strategy, nodes.clone());
         (experiment.workers, experiment.ops, experiment.seed) = (workers, ops, seed);
         (experiment.prefix, experiment.allow_weak_quorum) = (global.prefix.clone(), global.allow_weak_quorum);
-        if stop.fault.is_some() {
-            (experiment.fault, experiment.ttl) = (stop.fault, FAULT_TTL);
+        if let Some(fault) = stop.fault {
+            (experiment.faults, experiment.ttl) = (vec![fault], fault.sensible_ttl());
         }
         eprintln!("{} of {}: {} ..", number + 1, STOPS.len(), stop.title);
-        let summary = watched(&experiment).await?;
+        let summary = watched(&experiment, cluster.as_ref()).await?;
         eprintln!("        {:.0} of {expected} in {}", summary.mean_final, seconds(&summary));
         let fault = stop.fault.map(Fault::name);
         tour.stops.push(Visited { title: stop.title, fault, summary });
