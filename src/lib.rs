@@ -16,5 +16,8 @@ pub mod proto;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 
+#[cfg(feature = "trace")]
+pub mod trace;
+
 #[cfg(feature = "redis")]
 pub use lock::{DistributedLock, Lease, LockBuilder, LockGuard};

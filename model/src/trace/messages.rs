@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::Message;
-use super::moment::{RESOURCE, client_lane, node_lane};
+use super::RESOURCE;
+use super::moment::{client_lane, node_lane};
 use crate::world::{Action, Link, Slot, State, asked, heard, operator_name};
 
 /// Follows the connections.

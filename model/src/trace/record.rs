@@ -2,8 +2,9 @@
 
 use redfence::proto::Session;
 
+use super::RESOURCE;
 use super::messages::{Change, Post};
-use super::moment::{RESOURCE, client_lane, moment, node_lane};
+use super::moment::{client_lane, moment, node_lane};
 use super::{Assumption, Clock, Lane, LaneKind, Mark, MarkKind, Moment, SCHEMA, Step, Trace, Unit};
 use crate::scenario::{Scenario, assumptions};
 use crate::world::{Action, App, Client, Fault, Kind, State, Time, Work, World, operator_name, sentence};
