@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use redfence_model::check::Control;
 use redfence_model::scenario::{self, Outcome, Scenario};
-use redfence_model::world::{Action, Economy, Property, State, World};
+use redfence_model::world::{Action, Economy, Property, Settings, State, World};
 
 fn found(scenario: &Scenario) -> Outcome {
     scenario::check(scenario, 2, &Control::default())
@@ -42,6 +42,48 @@ fn what_is_left_out_changes_no_verdict() {
             assert!(property.is_ok(), "{name}: {property:?}");
         }
     }
+}
+
+/// With as few steps as possible the same is found as with every step: nothing wrong in the shipped protocol, and every wrong
+/// edit of the token protocol that the longer search finds.
+#[test]
+fn fewer_steps_find_what_all_steps_find() {
+    for name in ["v2-two-nodes", "v2-repeated-request", "v4b-empty-node-never-votes", "v7-takeover"] {
+        let terse = scenario::find(name).expect("a scenario of that name");
+        assert_eq!(terse.settings.economy, Economy::Terse, "{name}");
+        let mut long = Scenario { states: None, ..terse.clone() };
+        long.settings.economy = Economy::LoseReleases;
+        long.settings.nodes = 2;
+        let mut terse = Scenario { states: None, ..terse };
+        terse.settings.nodes = 2;
+        let verdicts =
+            |found: Outcome| found.properties.iter().map(|p| (p.expect.property, p.found)).collect::<Vec<_>>();
+        let (one, other) = (found(&terse), found(&long));
+        println!("{name} on two nodes: {} states, {} with every step", one.states, other.states);
+        assert!(one.states < other.states, "{name}");
+        assert_eq!(verdicts(one), verdicts(other), "{name}");
+    }
+    let edits = scenario::all().into_iter().filter(|scenario| {
+        let wrong = |expect: &scenario::Expect| {
+            (expect.property, expect.verdict) == (Property::TokenOrder, scenario::Verdict::Violated)
+        };
+        let Settings { economy, .. } = scenario.settings;
+        scenario.mutant.is_some()
+            && economy == Economy::LoseReleases
+            && scenario.size == scenario::Size::Quick
+            && scenario.expect.iter().any(wrong)
+    });
+    let mut compared = 0;
+    for edit in edits {
+        let mut terse = edit.clone();
+        terse.settings.economy = Economy::Terse;
+        terse.expect.retain(|expect| expect.property == Property::TokenOrder);
+        let found = found(&terse);
+        let steps = found.properties[0].steps.expect(edit.name);
+        assert!(Some(steps) <= edit.expect[0].steps, "{}: {steps} steps", edit.name);
+        compared += 1;
+    }
+    assert!(compared >= 12, "{compared} wrong edits");
 }
 
 fn hash(state: &State<3, 2>) -> u64 {

@@ -1,7 +1,8 @@
 //! What may happen next.
 
+use redfence::proto::node::execute;
 use redfence::proto::session::Config;
-use redfence::proto::{Request, Session};
+use redfence::proto::{Owner, Reply, Request, Session, Ttl};
 use serde::{Deserialize, Serialize};
 
 use super::hear::Hearing;
@@ -348,11 +349,19 @@ fn is_needed<const N: usize, const C: usize>(state: &State<N, C>) -> bool {
     state.nodes.iter().any(|node| node.epoch == 0 || node.epoch != one)
 }
 
+/// Whether this node grants when no key is there: asked of the shipped node, so that a wrong edit of it is seen.
+fn grants(at: &Node) -> bool {
+    let mut reference = at.reference();
+    reference.expire();
+    let request = Request::Acquire { owner: Owner(u128::MAX), ttl: Ttl::MAX, hint: 0 };
+    matches!(execute(&mut reference, request), Ok(Reply::Mine(_)))
+}
+
 /// What becomes of a request where refusals are not heard.
 fn terse_steps(at: &Node, (ask, late): (Ask, bool), (client, node): (u8, u8), actions: &mut Vec<Action>) {
     let now = Action::Execute { client, node, early: 0 };
     match ask {
-        Ask::Grant if at.epoch == 0 => {}
+        Ask::Grant if at.epoch == 0 && !grants(at) => {}
         Ask::Grant if at.signer.is_somebody() => actions.push(Action::ExecuteEnded { client, node }),
         Ask::Confirm if at.signer.client() == Some(client) => {
             actions.extend([now, Action::ExecuteEnded { client, node }]);
