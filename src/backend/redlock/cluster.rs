@@ -16,6 +16,7 @@ use super::wire::{Answer, Inspection, Question};
 use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
+use crate::lock::record::Recorder;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
 use crate::proto::first_start::Outcome;
 use crate::proto::message::MAX_NUMBER;
@@ -35,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) patience: Duration,
     pub(crate) prefix: String,
     pub(crate) auto_init: bool,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// What one attempt asks for.
@@ -75,6 +77,10 @@ impl Redlock {
         &self.nodes
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
     pub(crate) fn entropy(&self) -> &dyn Entropy {
         self.entropy.as_ref()
     }
@@ -107,6 +113,7 @@ impl Redlock {
             keys: Arc::clone(&keys),
             nodes: Arc::clone(&self.nodes),
             clock: Arc::clone(&self.clock),
+            recorder: self.settings.recorder.clone(),
         };
         let (task, running) = attempt.start();
         self.tasks.spawn(task);
