@@ -2,40 +2,34 @@
 //!
 //! `world` is what can be made to fail, and keeps a log of everything; it knows nothing of chance or of right and wrong.
 //! `swarm` draws a whole run from one seed and does it. `judge` looks at the log afterwards: the same rules that judge the
-//! model, and whether the machine and the nodes did what `proto` says. `docs/testing.md` tells how to run and to replay.
+//! model, and whether the machine and the nodes did what `proto` says. `sweep` does many seeds and adds up.
+//! `docs/testing.md` tells how to run and to replay.
 
+mod judge;
+mod swarm;
+mod sweep;
 mod world;
 
-use std::sync::Arc;
-use std::time::Duration;
-use world::*;
+use std::env;
+
+use swarm::draw::{Drawn, Strategy};
+use sweep::{Sweep, report};
+
+/// Seeds of a quick sweep.
+const QUICK: u64 = 200;
 
 #[test]
-fn smoke() {
-    let shape = Shape {
-        seed: 1, nodes: 3, workers: 3,
-        lock: worker::LockSettings { mode: redfence::lock::Mode::Fenced, ttl: Duration::from_secs(1), patience: Duration::from_millis(300), drift: Default::default() },
-        tick: Duration::from_millis(1), latency: Duration::from_millis(10), latency_curve: 5.0,
-    };
-    let job: worker::Job = Arc::new(|mut worker| Box::pin(async move {
-        for n in 0..20u64 {
-            let op = (format!("{}", worker.host).len() as u128, n);
-            let _ = op;
-            let operation = (match worker.host { Host::Worker(i) => i as u128, _ => 0 }) << 64 | n as u128;
-            loop {
-                let Ok(guard) = worker.locks.acquire("r", Duration::from_secs(5)).await else { continue };
-                let done = worker.add_one("r", Some(&guard), Duration::from_millis(5), operation).await;
-                guard.release().await;
-                if done { break; }
-            }
-            worker.done(n);
-        }
-    }));
-    let start = std::time::Instant::now();
-    let mut world = World::new(shape, &job);
-    let ok = world.run_until(Duration::from_secs(60), |world| world.store.total() == 60);
-    eprintln!("{ok} {} at {} wall {:?} hash {:x}", world.store.total(), world.time.now(), start.elapsed(), world.log.hash());
-    let entries = world.log.take();
-    eprintln!("{} entries", entries.len());
-    for e in entries.iter().take(60) { eprintln!("{e}"); }
+fn one_seed() {
+    let Ok(seed) = env::var("REDFENCE_SIM_SEED") else { return };
+    let seed = seed.parse().expect("REDFENCE_SIM_SEED is a number");
+    let run = swarm::run(&Drawn::new(seed, Strategy::Fenced));
+    eprintln!("{}", report(seed, &run, 400));
+    assert!(sweep::unexcused(&run).is_empty(), "seed {seed}");
+}
+
+#[test]
+fn a_quick_sweep() {
+    let sweep = Sweep::new(Strategy::Fenced, 0..QUICK).run();
+    eprintln!("{sweep}");
+    sweep.assert_clean();
 }

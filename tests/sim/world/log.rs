@@ -38,6 +38,8 @@ pub(crate) enum What {
     Wiped,
     /// A node has read a request of ours, and will answer this.
     Served(Box<Served>),
+    /// A node has read another command, at this time of its clock.
+    Touched(u64),
     /// A worker's attempt began.
     Begun { owner: Owner, resource: String, config: Box<Config>, hint: u64, now: Timestamp },
     /// A worker's state machine was told something.
@@ -96,9 +98,9 @@ impl Log {
         std::mem::take(&mut self.inner().entries)
     }
 
-    /// Looks for the latest entry that satisfies `wanted`.
-    pub(crate) fn contains(&self, wanted: impl Fn(&Entry) -> bool) -> bool {
-        self.inner().entries.iter().rev().any(wanted)
+    /// Whether anything from this time on satisfies `wanted`.
+    pub(crate) fn contains(&self, since: u64, wanted: impl Fn(&Entry) -> bool) -> bool {
+        self.inner().entries.iter().rev().take_while(|entry| entry.at >= since).any(wanted)
     }
 }
 
@@ -145,6 +147,7 @@ impl fmt::Display for Entry {
             What::Restarted => f.write_str("! restarted"),
             What::Wiped => f.write_str("! lost its data"),
             What::Served(served) => write!(f, "{served}"),
+            What::Touched(millis) => write!(f, "reads a command of the client's own, its clock {millis}ms"),
             What::Begun { owner, resource, hint, now, .. } => {
                 write!(f, "{} begins on {resource}, hint {hint}, its clock {now}", owner.short())
             }

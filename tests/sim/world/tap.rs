@@ -23,6 +23,8 @@ pub(crate) struct Served {
     /// The lock key; empty for requests about the node itself.
     pub(crate) resource: String,
     pub(crate) request: Request,
+    /// By the digest of its script, which the node may not know.
+    pub(crate) by_digest: bool,
     /// `None`: it is not yet answered; a later entry of the same number tells the answer.
     pub(crate) answer: Option<Frame>,
     /// Names the request among all of its node.
@@ -115,12 +117,17 @@ impl<S> Tap<S> {
                 millis: node_millis(&self.clock),
                 resource,
                 request,
+                by_digest: words[0] == "EVALSHA",
                 answer: None,
                 number: (self.connection, self.seen),
             });
-            if let Some(served) = &served {
-                self.log.add(self.node, What::Served(Box::new(served.clone())));
-            }
+            self.log.add(
+                self.node,
+                match &served {
+                    Some(served) => What::Served(Box::new(served.clone())),
+                    None => What::Touched(node_millis(&self.clock)),
+                },
+            );
             self.open.push_back(served);
         }
     }
