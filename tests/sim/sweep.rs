@@ -108,7 +108,9 @@ impl Sweep {
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-                summary.failures.insert(seed, format!("panicked: {text}\n{drawn}\n{}", replay(seed, self.strategy)));
+                summary
+                    .failures
+                    .insert(seed, format!("panicked: {text}\n{drawn}\n{}", replay(seed, self.strategy)));
             }
         }
         summary.failures.contains_key(&seed)
@@ -127,7 +129,8 @@ fn now() -> Instant {
 /// What is wrong with a run and not excused by its faults.
 pub(crate) fn unexcused(run: &Run) -> Vec<String> {
     let excuses = run.drawn.excuses();
-    let broken = run.findings.violations.iter().filter(|violation| !excuses.contains_key(violation.property()));
+    let broken =
+        run.findings.violations.iter().filter(|violation| !excuses.contains_key(violation.property()));
     let broken = broken.map(|violation| format!("{}: {violation}", violation.property()));
     broken.chain(run.findings.problems.iter().cloned()).collect()
 }
@@ -198,7 +201,8 @@ impl Summary {
         if !self.seeds.is_multiple_of(100) {
             return;
         }
-        let (hours, rate) = (self.simulated.as_secs_f64() / 3600.0, self.seeds as f64 / begun.elapsed().as_secs_f64());
+        let (hours, rate) =
+            (self.simulated.as_secs_f64() / 3600.0, self.seeds as f64 / begun.elapsed().as_secs_f64());
         let faults: u64 = self.faults.values().sum();
         let mut err = std::io::stderr();
         let (begin, end) = if err.is_terminal() { ("\r", "") } else { ("", "\n") };
@@ -230,7 +234,11 @@ impl fmt::Display for Summary {
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let rate = self.seeds as f64 / self.wall.as_secs_f64();
         let strategy = self.strategy.map_or_else(String::new, |strategy| strategy.to_string());
-        writeln!(f, "{strategy}: {} seeds in {:.1?} ({rate:.1}/s), {hours:.2} simulated hours", self.seeds, self.wall)?;
+        writeln!(
+            f,
+            "{strategy}: {} seeds in {:.1?} ({rate:.1}/s), {hours:.2} simulated hours",
+            self.seeds, self.wall
+        )?;
         writeln!(
             f,
             "  {} updates, {} locks won, {} answers of nodes as the reference gives them, {} inputs run again",
@@ -242,7 +250,11 @@ impl fmt::Display for Summary {
         let marks: Vec<_> = self.marks.iter().map(|(mark, number)| format!("{mark} {number}")).collect();
         writeln!(f, "  marks, in how many runs: {}", marks.join(", "))?;
         let missing: Vec<_> = self.missing().into_iter().map(Mark::name).collect();
-        writeln!(f, "  never met: {}", if missing.is_empty() { "none".to_owned() } else { missing.join(", ") })?;
+        writeln!(
+            f,
+            "  never met: {}",
+            if missing.is_empty() { "none".to_owned() } else { missing.join(", ") }
+        )?;
         for ((property, excuse), runs) in &self.excused {
             let of = self.excusable.get(&(*property, *excuse)).copied().unwrap_or_default();
             writeln!(f, "  {property} broken in {runs} of {of} runs that leave its assumptions ({excuse})")?;

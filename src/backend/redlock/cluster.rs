@@ -193,9 +193,12 @@ impl Redlock {
         let ask = |id: NodeId| {
             let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
             async move {
-                let answer = tokio::time::timeout(patience, node.ask(&question)).await;
+                // A task of its own goes on when nobody waits any more: a request that stays unanswered is how a connection
+                // is found dead, and patience is shorter than that takes.
+                let asking = tokio::spawn(async move { node.ask(&question).await });
+                let answer = tokio::time::timeout(patience, asking).await;
                 let slow = || Answer::failed(NodeError::NoAnswer(format!("nothing within {patience:?}")));
-                (id, answer.unwrap_or_else(|_| slow()))
+                (id, answer.ok().and_then(Result::ok).unwrap_or_else(slow))
             }
         };
         to.iter().map(ask).collect()

@@ -151,7 +151,7 @@ impl Driver {
         loop {
             self.follow();
             if self.session.is_done() {
-                return;
+                return self.hear_out();
             }
             if self.kept {
                 return self.leave().await;
@@ -161,6 +161,16 @@ impl Driver {
                 Woken::Command(command) => self.command(command),
                 Woken::Time => self.handle(Input::Wake),
             }
+        }
+    }
+
+    /// Nothing that is still under way matters to this attempt, but it does to the next: a connection that died without a word is
+    /// recognised by a request that stays unanswered, and one that is being opened is worth having. Ends by the nodes' own
+    /// limits.
+    fn hear_out(self) {
+        let mut open = self.open;
+        if !open.is_empty() {
+            tokio::spawn(async move { while open.next().await.is_some() {} });
         }
     }
 

@@ -91,9 +91,9 @@ impl Node {
         let reply = execute(&mut state, served.request);
         let owner = |state: &NodeState| state.lock.map(|(owner, _)| owner);
         let ttl = match served.request {
-            Request::Acquire { ttl, .. } | Request::AcquireClassic { ttl, .. } | Request::Extend { ttl, .. } => {
-                ttl.as_millis()
-            }
+            Request::Acquire { ttl, .. }
+            | Request::AcquireClassic { ttl, .. }
+            | Request::Extend { ttl, .. } => ttl.as_millis(),
             _ => 0,
         };
         let longest = if owner(&before) == owner(&state) { kept.ttl.max(ttl) } else { ttl };
@@ -157,9 +157,11 @@ fn spell(request: Request, reply: Reply, before: &NodeState) -> Frame {
         (Request::AcquireClassic { .. }, Reply::Mine(_)) => Frame::Simple("OK".to_owned()),
         (Request::AcquireClassic { .. }, _) => Frame::Null,
         (_, Reply::Mine(stand)) => Frame::Array(vec![Frame::Int(1), int(stand.number), int(stand.epoch)]),
-        (_, Reply::Taken { number }) => {
-            Frame::Array(vec![Frame::Int(0), int(number), before.lock.map_or(Frame::Int(-2), |(_, left)| int(left))])
-        }
+        (_, Reply::Taken { number }) => Frame::Array(vec![
+            Frame::Int(0),
+            int(number),
+            before.lock.map_or(Frame::Int(-2), |(_, left)| int(left)),
+        ]),
         (Request::Confirm { .. }, Reply::NotMine) => Frame::Array(vec![Frame::Int(0)]),
         (_, Reply::NotMine) => Frame::Int(0),
         (_, Reply::Empty) => Frame::Array(vec![Frame::Int(-1)]),
@@ -170,7 +172,8 @@ fn spell(request: Request, reply: Reply, before: &NodeState) -> Frame {
                 None => Frame::Null,
             };
             let left = before.lock.map_or(Frame::Int(-2), |(_, left)| int(left));
-            let told = [optional(before.counter), optional(record.epoch), int(record.floor), int(record.high)];
+            let told =
+                [optional(before.counter), optional(record.epoch), int(record.floor), int(record.high)];
             Frame::Array([holder, left].into_iter().chain(told).chain([optional(record.joining)]).collect())
         }
         (_, Reply::Record(record)) => {
@@ -183,4 +186,3 @@ fn spell(request: Request, reply: Reply, before: &NodeState) -> Frame {
         (_, Reply::Refused | Reply::Unknown) => Frame::Null,
     }
 }
-

@@ -45,7 +45,9 @@ pub(super) fn note(entries: &[Entry], findings: &mut Findings) {
                 scenes.attempts.insert(*owner, seen);
             }
             What::Input { owner, input, .. } => scenes.input(*owner, *input),
-            What::Outputs { owner, outputs } => outputs.iter().for_each(|output| scenes.output(*owner, output)),
+            What::Outputs { owner, outputs } => {
+                outputs.iter().for_each(|output| scenes.output(*owner, output))
+            }
             What::Served(served) => scenes.served(served),
             What::Paused(pause) => scenes.paused(pause.point, pause.with_clock),
             What::Access(access) => match (&access.ask, access.said) {
@@ -74,10 +76,14 @@ impl Scenes {
         let Some(seen) = self.attempts.get_mut(&owner) else { return };
         match input {
             Input::Reply { reply: Reply::Unknown, .. } => self.mark(Mark::AnswerUnknown),
-            Input::Reply { node, round: Round::Grant | Round::Confirm, reply: Reply::Mine(_) } if seen.over => {
+            Input::Reply { node, round: Round::Grant | Round::Confirm, reply: Reply::Mine(_) }
+                if seen.over =>
+            {
                 seen.late.insert(node);
             }
-            Input::Reply { node, round: Round::Release, reply: Reply::Released } if seen.late.contains(node) => {
+            Input::Reply { node, round: Round::Release, reply: Reply::Released }
+                if seen.late.contains(node) =>
+            {
                 self.mark(Mark::LateGrantReleased);
             }
             Input::Release => {

@@ -43,7 +43,8 @@ pub(super) fn replay(entries: &[Entry], findings: &mut Findings) {
                 findings.inputs_replayed += 1;
             }
             What::Outputs { owner, outputs } => {
-                let said = again.get_mut(owner).map(|again| std::mem::take(&mut again.said)).unwrap_or_default();
+                let said =
+                    again.get_mut(owner).map(|again| std::mem::take(&mut again.said)).unwrap_or_default();
                 if said != *outputs {
                     wrong(*owner, &said, outputs);
                 }

@@ -102,7 +102,8 @@ impl Drawn {
         let dice = &mut dice;
         let millis = |millis: u64| Duration::from_millis(millis);
         let ttl = millis(*one_of(dice, &[150, 300, 600, 1_000, 2_000]));
-        let tick = millis(*one_of(dice, &[1, 1, 2, 4]));
+        let tick = millis(*one_of(dice, &[1, 2, 2, 4]));
+        let latency = (tick + millis(*one_of(dice, &[1, 5, 20, 60]))).min(ttl / 20).max(tick);
         let clocks = *one_of(dice, &[Clocks::Good, Clocks::WithinDrift, Clocks::WithinDrift, Clocks::Wild]);
         let shape = Shape {
             seed: dice.u64(..),
@@ -111,11 +112,12 @@ impl Drawn {
             lock: LockSettings {
                 mode: if strategy == Strategy::Classic { Mode::Classic } else { Mode::Fenced },
                 ttl,
-                patience: ttl.div_f64(*one_of(dice, &[2.0, 4.0])).max(millis(60)),
+                // Enough for a few round trips of the slowest messages, or no attempt ever succeeds.
+                patience: ttl.div_f64(*one_of(dice, &[2.0, 4.0])).max(millis(60)).max(latency * 5),
                 drift: Drift::default(),
             },
             tick,
-            latency: tick + millis(*one_of(dice, &[1, 5, 20, 60])),
+            latency,
             latency_curve: *one_of(dice, &[1.0, 5.0, 20.0]),
         };
         let wild: &[Mark] = if clocks == Clocks::Wild { &WILD } else { &[] };
@@ -192,8 +194,15 @@ impl fmt::Display for Drawn {
             "ttl {:?}, patience {:?}, held {holding:?}, thinking up to {thinking:?}",
             lock.ttl, lock.patience
         )?;
-        writeln!(f, "tick {tick:?}, messages up to {latency:?} (curve {latency_curve}), clocks {clocks:?} {ppm} ppm")?;
-        writeln!(f, "trouble for {:?}, each up to {:?}, hasty operator {}", self.trouble, self.longest, self.hasty)?;
+        writeln!(
+            f,
+            "tick {tick:?}, messages up to {latency:?} (curve {latency_curve}), clocks {clocks:?} {ppm} ppm"
+        )?;
+        writeln!(
+            f,
+            "trouble for {:?}, each up to {:?}, hasty operator {}",
+            self.trouble, self.longest, self.hasty
+        )?;
         let faults: Vec<_> = self.faults.iter().map(|(fault, rate)| format!("{fault} {rate:.1}/s")).collect();
         writeln!(f, "faults: {}", faults.join(", "))?;
         write!(f, "pauses at marked points: {:?}", self.odds)

@@ -29,6 +29,8 @@ pub(super) struct Trouble {
     busy: BTreeSet<(Host, Host)>,
     slow: BTreeSet<Host>,
     lossy: bool,
+    /// When re-admission is harmless for exclusion: every key that a wiped node held has ended.
+    careful_from: u64,
     /// How often each fault was made.
     pub(super) made: BTreeMap<Mark, u64>,
 }
@@ -44,6 +46,7 @@ impl Trouble {
             busy: BTreeSet::new(),
             slow: BTreeSet::new(),
             lossy: false,
+            careful_from: 0,
             made: BTreeMap::new(),
         };
         trouble.set_clocks(world);
@@ -138,7 +141,8 @@ impl Trouble {
                 world.lose(0.0);
             }
             Next::Restart(host) => world.restart(host),
-            Next::Readmit => world.readmit(),
+            Next::Readmit if self.may_readmit(world) => world.readmit(),
+            Next::Readmit => {}
         }
     }
 
@@ -214,9 +218,9 @@ impl Trouble {
         }
     }
 
-    /// An operator who is not hasty has waited.
-    fn may_readmit(&self, world: &World) -> bool {
-        self.drawn.hasty || world.wiped().is_empty()
+    /// An operator who is not hasty waits.
+    pub(super) fn may_readmit(&self, world: &World) -> bool {
+        self.drawn.hasty || world.time.now() >= self.careful_from
     }
 
     /// A worker and some of the nodes: one, a minority, most, all.
@@ -287,8 +291,10 @@ impl Trouble {
         let back = world.time.now() + self.span();
         self.plan(back, Next::Restart(host));
         // The longest life of a key, on the slowest clock.
-        let wait = if self.drawn.hasty { self.span() / 2 } else { micros(self.drawn.shape.lock.ttl) * 5 / 4 };
-        self.plan(back + wait, Next::Readmit);
+        let careful = back + micros(self.drawn.shape.lock.ttl) * 5 / 4;
+        self.careful_from = self.careful_from.max(careful);
+        let hasty = back + self.span() / 2;
+        self.plan(if self.drawn.hasty { hasty } else { careful }, Next::Readmit);
         true
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn run(drawn: &Drawn) -> Run {
     trouble.heal(&mut world);
     let healed = world.time.now();
     let mut problems = Vec::new();
+    world.run_until(drawn.longest + drawn.shape.lock.ttl * 2, |world| trouble.may_readmit(world));
     if drawn.strategy == Strategy::Fenced && !reunite(&mut world) {
         problems.push("the operator could not re-admit all nodes although all is healed".to_owned());
     }
@@ -141,7 +142,9 @@ fn reunite(world: &mut World) -> bool {
         let asked = world.time.now();
         world.readmit();
         let answered = world.run_until(Duration::from_secs(10), |world| {
-            world.log.contains(asked, |entry| entry.host == Host::Operator && matches!(entry.what, What::Note(_)))
+            world
+                .log
+                .contains(asked, |entry| entry.host == Host::Operator && matches!(entry.what, What::Note(_)))
         });
         let fine = |entry: &Entry| match &entry.what {
             What::Note(text) => text.contains("Done") || text.contains("NotNeeded"),

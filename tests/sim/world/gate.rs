@@ -54,6 +54,8 @@ struct Inner {
     odds: Mutex<(PauseOdds, fastrand::Rng)>,
     clock: Option<HostClock>,
     told: Box<dyn Fn(Pause) + Send + Sync>,
+    /// What a script does when the process next passes a point.
+    script: Mutex<Option<(Point, Box<dyn FnOnce() + Send>)>>,
 }
 
 /// A pause that a marked point has begun.
@@ -85,7 +87,7 @@ impl Gate {
     ) -> Self {
         let odds = Mutex::new((PauseOdds::default(), fastrand::Rng::with_seed(seed)));
         let (time, until, told) = (time.clone(), AtomicU64::new(0), Box::new(told));
-        Self(Arc::new(Inner { time, until, odds, clock, told }))
+        Self(Arc::new(Inner { time, until, odds, clock, told, script: Mutex::default() }))
     }
 
     pub(crate) fn set_odds(&self, odds: PauseOdds) {
@@ -108,8 +110,23 @@ impl Gate {
         Duration::from_micros(until.saturating_sub(self.0.time.now()))
     }
 
-    /// A marked point: stops the process if the dice say so.
+    /// Scripted runs: does this when the process next comes to that point.
+    pub(crate) fn on_point(&self, point: Point, script: impl FnOnce() + Send + 'static) {
+        *self.0.script.lock().unwrap_or_else(PoisonError::into_inner) = Some((point, Box::new(script)));
+    }
+
+    fn follow_script(&self, point: Point) {
+        let mut script = self.0.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = script.take_if(|(at, _)| *at == point);
+        drop(script);
+        if let Some((_, script)) = due {
+            script();
+        }
+    }
+
+    /// A marked point: stops the process if a script or the dice say so.
     pub(crate) fn may_pause(&self, point: Point) {
+        self.follow_script(point);
         let mut odds = self.0.odds.lock().unwrap_or_else(PoisonError::into_inner);
         let (odds, dice) = &mut *odds;
         let chance = if point == Point::ClockRead { odds.clock_read } else { odds.critical };
@@ -168,7 +185,11 @@ impl<S> Gated<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         match this.gate.poll_pass(cx, &mut this.reading) {
             Poll::Ready(()) => Pin::new(&mut this.stream).poll_read(cx, buf),

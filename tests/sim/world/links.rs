@@ -76,7 +76,9 @@ impl World {
         for Straggle { link: (worker, node), stuck } in straggles.iter_mut() {
             let (worker, node) = (sim.lookup(worker.to_string()), sim.lookup(node.to_string()));
             sim.links(|links| {
-                for link in links.filter(|link| matches!(link.pair(), pair if pair == (worker, node) || pair == (node, worker))) {
+                for link in links.filter(
+                    |link| matches!(link.pair(), pair if pair == (worker, node) || pair == (node, worker)),
+                ) {
                     for sent in link {
                         let data = matches!(sent.protocol(), Protocol::Tcp(Segment::Data(..)));
                         if stuck.is_none() && data && sent.pair().0.ip() == worker {

@@ -41,11 +41,24 @@ pub(crate) enum What {
     /// A node has read another command, at this time of its clock.
     Touched(u64),
     /// A worker's attempt began.
-    Begun { owner: Owner, resource: String, config: Box<Config>, hint: u64, now: Timestamp },
+    Begun {
+        owner: Owner,
+        resource: String,
+        config: Box<Config>,
+        hint: u64,
+        now: Timestamp,
+    },
     /// A worker's state machine was told something.
-    Input { owner: Owner, now: Timestamp, input: Input },
+    Input {
+        owner: Owner,
+        now: Timestamp,
+        input: Input,
+    },
     /// And answered.
-    Outputs { owner: Owner, outputs: Vec<Output> },
+    Outputs {
+        owner: Owner,
+        outputs: Vec<Output>,
+    },
     /// The memory has answered an access.
     Access(Access),
     /// A worker, or the operator, has something to say.

@@ -141,9 +141,11 @@ fn parse(line: &str) -> Option<(u64, &str, Option<u64>, Ask)> {
     let token = if token == "-" { None } else { Some(token.parse().ok()?) };
     let ask = match rest {
         ["read"] => Ask::Read,
-        [value, base, operation] => {
-            Ask::Write { value: value.parse().ok()?, base: base.parse().ok()?, operation: operation.parse().ok()? }
-        }
+        [value, base, operation] => Ask::Write {
+            value: value.parse().ok()?,
+            base: base.parse().ok()?,
+            operation: operation.parse().ok()?,
+        },
         _ => return None,
     };
     Some((number, resource, token, ask))
@@ -198,7 +200,9 @@ impl Line {
             let (read, write) = tokio::io::split(Gated::new(stream, &self.gate));
             self.open = Some((BufReader::new(read).lines(), write));
         }
-        let Some((lines, write)) = &mut self.open else { return Err(std::io::ErrorKind::NotConnected.into()) };
+        let Some((lines, write)) = &mut self.open else {
+            return Err(std::io::ErrorKind::NotConnected.into());
+        };
         write.write_all(line.as_bytes()).await?;
         loop {
             let answer = lines.next_line().await?.ok_or(std::io::ErrorKind::UnexpectedEof)?;

@@ -274,7 +274,10 @@ impl World {
     /// Nodes that lost their data and were not re-admitted.
     pub(crate) fn wiped(&self) -> NodeSet {
         let bits = self.operator.wiped.load(Ordering::Relaxed);
-        (0..self.shape.nodes).filter(|index| bits >> index & 1 == 1).map(redfence::proto::NodeId::new).collect()
+        (0..self.shape.nodes)
+            .filter(|index| bits >> index & 1 == 1)
+            .map(redfence::proto::NodeId::new)
+            .collect()
     }
 
     /// The operator re-admits, once, when it next looks.

@@ -51,7 +51,10 @@ fn request(words: &[String]) -> Option<(String, Request)> {
     let number = |word: &str| word.parse::<u64>().ok();
     let ttl = |word: &str| word.parse().ok().and_then(Ttl::from_millis);
     if let ["SET", key, owner, "NX", "PX", life] = words[..] {
-        return Some((key.to_owned(), Request::AcquireClassic { owner: owner.parse().ok()?, ttl: ttl(life)? }));
+        return Some((
+            key.to_owned(),
+            Request::AcquireClassic { owner: owner.parse().ok()?, ttl: ttl(life)? },
+        ));
     }
     let (script, keys, argv) = match words[..] {
         ["EVALSHA", digest, keys, ref rest @ ..] => (*SCRIPTS.get(digest)?, keys, rest),
@@ -69,7 +72,9 @@ fn request(words: &[String]) -> Option<(String, Request)> {
         (Script::Acquire, &[owner, life, hint]) => {
             Request::Acquire { owner: owner.parse().ok()?, ttl: ttl(life)?, hint: number(hint)? }
         }
-        (Script::Confirm, &[owner, to]) => Request::Confirm { owner: owner.parse().ok()?, number: number(to)? },
+        (Script::Confirm, &[owner, to]) => {
+            Request::Confirm { owner: owner.parse().ok()?, number: number(to)? }
+        }
         (Script::Extend, &[owner, life]) => Request::Extend { owner: owner.parse().ok()?, ttl: ttl(life)? },
         (Script::Release, &[owner, _]) => Request::Release { owner: owner.parse().ok()? },
         (Script::Inspect, &[]) => Request::Inspect,
@@ -146,7 +151,11 @@ impl<S> Tap<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Tap<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);

@@ -57,8 +57,8 @@ impl Dice {
 impl Entropy for Dice {
     fn owner(&self) -> Owner {
         let number = self.drawn.fetch_add(1, Ordering::Relaxed) + 1;
-        // Small, so that a printed history can be read; the low half is what an operator draws epochs from.
-        Owner(u128::from(number) << 64 | u128::from(self.rng().u64(..)))
+        // The first eight digits name it in a printed history; from the low half an operator draws epochs.
+        Owner(u128::from(number) << 96 | u128::from(self.rng().u64(..)))
     }
 
     fn chance(&self) -> f64 {
