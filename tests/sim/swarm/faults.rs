@@ -284,7 +284,9 @@ impl Trouble {
         let Host::Node(index) = self.node(world) else { return false };
         let host = Host::Node(index);
         let spare = Quorum::of(world.shape.nodes).spare();
-        if world.is_down(host) || world.wiped().len() >= spare {
+        // Without epochs nobody is ever re-admitted: a classic node that comes back empty votes at once.
+        let limited = self.drawn.strategy == Strategy::Fenced && world.empty().len() >= spare;
+        if world.is_down(host) || limited {
             return false;
         }
         world.wipe(index);

@@ -104,13 +104,7 @@ impl Store {
 /// Serves for ever.
 pub(super) async fn serve(store: Store, log: Log) -> turmoil::Result {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let (store, log) = (store.clone(), log.clone());
-        tokio::spawn(async move {
-            let _ = attend(stream, store, log).await;
-        });
-    }
+    super::serve_all(&listener, |stream| attend(stream, store.clone(), log.clone())).await
 }
 
 async fn attend(stream: TcpStream, store: Store, log: Log) -> std::io::Result<()> {

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use redfence::lock::Readmitted;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redfence::node::{EmbeddedNode, NodeOptions};
 use redfence::proto::NodeSet;
 use tokio::io::AsyncWriteExt;
-use turmoil::net::TcpListener;
+use turmoil::net::{TcpListener, TcpStream};
 
 use clock::{EPOCH_MICROS, HostClock, TrueTime, WorkerClock, micros};
 use gate::{Gate, Gated};
@@ -95,8 +95,8 @@ pub(crate) struct World {
 #[derive(Default)]
 struct Operator {
     wanted: AtomicBool,
-    /// Nodes that lost their data and were not re-admitted, as bits.
-    wiped: AtomicU64,
+    /// Nodes without an epoch, as bits: never started, or wiped and not re-admitted.
+    empty: AtomicU64,
 }
 
 impl World {
@@ -163,21 +163,25 @@ impl World {
         let node = node.expect("a node in memory");
         self.nodes.push(node.clone());
         let (log, connections) = (self.log.clone(), Arc::new(AtomicU64::new(0)));
+        let (operator, index) = (Arc::clone(&self.operator), self.nodes.len() - 1);
+        operator.empty.fetch_or(1 << index, Ordering::Relaxed);
         self.sim.host(host.to_string(), move || {
             let (node, clock, gate) = (node.clone(), clock.clone(), gate.clone());
-            let (log, connections) = (log.clone(), Arc::clone(&connections));
+            let (log, connections, operator) = (log.clone(), Arc::clone(&connections), Arc::clone(&operator));
             async move {
                 forget_scripts(&node).await?;
                 let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
-                loop {
-                    let (stream, _) = listener.accept().await?;
+                serve_all(&listener, |stream| {
                     let number = connections.fetch_add(1, Ordering::Relaxed);
-                    let stream = Tap::new(Gated::new(stream, &gate), host, &clock, &log, number);
+                    let operator = Arc::clone(&operator);
+                    let started = move || {
+                        operator.empty.fetch_and(!(1 << index), Ordering::Relaxed);
+                    };
+                    let stream = Tap::new(Gated::new(stream, &gate), host, &clock, &log, number, started);
                     let node = node.clone();
-                    tokio::spawn(async move {
-                        let _ = node.serve(stream).await;
-                    });
-                }
+                    async move { node.serve(stream).await }
+                })
+                .await
             }
         });
     }
@@ -215,10 +219,6 @@ impl World {
                     }
                     let outcome = worker.locks.readmit().await;
                     log.note(host, format!("re-admission: {outcome:?}"));
-                    if let Readmitted::Done { admitted, .. } = outcome {
-                        let back = admitted.iter().fold(0, |bits, node| bits | 1 << node.index());
-                        operator.wiped.fetch_and(!back, Ordering::Relaxed);
-                    }
                 }
             }
         });
@@ -246,12 +246,22 @@ impl World {
         }
     }
 
-    /// A host's process ends without warning, and its connections with it. A node keeps its data.
+    /// A host's process ends without warning. A node keeps its data, and those who are connected to it are told; of a worker,
+    /// the whole machine is gone, and nobody is told.
     pub(crate) fn crash(&mut self, host: Host) {
-        if self.down.insert(host) {
-            self.log.add(host, What::Crashed);
-            self.sim.crash(host.to_string());
+        if !self.down.insert(host) {
+            return;
         }
+        self.log.add(host, What::Crashed);
+        // A runtime drops its tasks in an order that depends on how many others there have been in this process. The
+        // farewells of a worker's streams would draw their latencies in that order, and no run would be like another.
+        let silent: Vec<Host> = match host {
+            Host::Worker(_) => self.node_hosts().chain([Host::Memory]).collect(),
+            _ => Vec::new(),
+        };
+        silent.iter().for_each(|other| self.sim.partition(host.to_string(), other.to_string()));
+        self.sim.crash(host.to_string());
+        silent.iter().for_each(|other| self.mend(host, *other));
     }
 
     /// A process that has ended starts again.
@@ -266,14 +276,14 @@ impl World {
     pub(crate) fn wipe(&mut self, index: u8) {
         self.crash(Host::Node(index));
         self.log.add(Host::Node(index), What::Wiped);
-        self.operator.wiped.fetch_or(1 << index, Ordering::Relaxed);
+        self.operator.empty.fetch_or(1 << index, Ordering::Relaxed);
         // Fails only on a log file, and there is none.
         self.nodes[usize::from(index)].wipe().expect("a node in memory");
     }
 
-    /// Nodes that lost their data and were not re-admitted.
-    pub(crate) fn wiped(&self) -> NodeSet {
-        let bits = self.operator.wiped.load(Ordering::Relaxed);
+    /// Nodes without an epoch: never started, or wiped and not re-admitted.
+    pub(crate) fn empty(&self) -> NodeSet {
+        let bits = self.operator.empty.load(Ordering::Relaxed);
         (0..self.shape.nodes)
             .filter(|index| bits >> index & 1 == 1)
             .map(redfence::proto::NodeId::new)
@@ -310,6 +320,21 @@ impl World {
     /// Writes to the log that something was done to a host.
     pub(crate) fn fault(&self, host: Host, text: impl Into<String>) {
         self.log.add(host, What::Fault(text.into()));
+    }
+}
+
+/// Serves every connection, all in one task: a crash then ends them in the order in which they came.
+async fn serve_all<F>(listener: &TcpListener, serve: impl Fn(TcpStream) -> F) -> turmoil::Result
+where
+    F: Future<Output = std::io::Result<()>>,
+{
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            accepted = listener.accept() => connections.push(serve(accepted?.0)),
+            Some(_) = connections.next() => {}
+        }
     }
 }
 

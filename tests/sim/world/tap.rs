@@ -101,13 +101,33 @@ pub(crate) struct Tap<S> {
     answers: Frames,
     /// Commands that are not answered; those of ours with what was asked.
     open: VecDeque<Option<Served>>,
+    /// Told when the node has an epoch.
+    started: Box<dyn Fn() + Send>,
 }
 
 impl<S> Tap<S> {
-    pub(crate) fn new(stream: S, node: Host, clock: &HostClock, log: &Log, connection: u64) -> Self {
+    pub(crate) fn new(
+        stream: S,
+        node: Host,
+        clock: &HostClock,
+        log: &Log,
+        connection: u64,
+        started: impl Fn() + Send + 'static,
+    ) -> Self {
         let (clock, log) = (clock.clone(), log.clone());
         let (requests, answers) = (Frames::default(), Frames::default());
-        Self { stream, node, clock, log, connection, seen: 0, requests, answers, open: VecDeque::new() }
+        Self {
+            stream,
+            node,
+            clock,
+            log,
+            connection,
+            seen: 0,
+            requests,
+            answers,
+            open: VecDeque::new(),
+            started: Box::new(started),
+        }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -143,6 +163,14 @@ impl<S> Tap<S> {
                 continue;
             }
             if let Some(Some(mut served)) = self.open.pop_front() {
+                let about_epoch = matches!(served.request, Request::Init { .. } | Request::Admit { .. });
+                let epoch = match &frame {
+                    Frame::Array(parts) => parts.first(),
+                    _ => None,
+                };
+                if about_epoch && matches!(epoch, Some(Frame::Int(0..))) {
+                    (self.started)();
+                }
                 served.answer = Some(frame);
                 self.log.add(self.node, What::Served(Box::new(served)));
             }
