@@ -90,12 +90,14 @@ pub struct SystemEntropy {
 }
 
 impl Default for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     fn default() -> Self {
         Self { jitter: Mutex::new(fastrand::Rng::new()) }
     }
 }
 
 impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     fn owner(&self) -> Owner {
         Owner(uuid::Uuid::new_v4().as_u128())
     }

@@ -57,6 +57,7 @@ impl Sweep {
     }
 
     /// Stop at the first failure.
+    #[cfg(feature = "mutants")]
     pub(crate) fn until_it_fails(mut self) -> Self {
         self.hasty = true;
         self

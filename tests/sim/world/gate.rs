@@ -55,8 +55,10 @@ struct Inner {
     clock: Option<HostClock>,
     told: Box<dyn Fn(Pause) + Send + Sync>,
     /// What a script does when the process next passes a point.
-    script: Mutex<Option<(Point, Box<dyn FnOnce() + Send>)>>,
+    script: Mutex<Option<(Point, Script)>>,
 }
+
+type Script = Box<dyn FnOnce() + Send>;
 
 /// A pause that a marked point has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -146,12 +146,13 @@ fn parse(line: &str) -> Option<(u64, &str, Option<u64>, Ask)> {
 }
 
 type Stream = Gated<TcpStream>;
+type Answers = Lines<BufReader<ReadHalf<Stream>>>;
 
 /// A worker's line to the memory. Asks until it knows.
 pub(crate) struct Line {
     gate: Gate,
     clock: Arc<WorkerClock>,
-    open: Option<(Lines<BufReader<ReadHalf<Stream>>>, WriteHalf<Stream>)>,
+    open: Option<(Answers, WriteHalf<Stream>)>,
     asked: u64,
     /// Answers that did not come.
     pub(crate) unknown: u64,
