@@ -146,8 +146,9 @@ fn reunite(world: &mut World) -> bool {
                 .log
                 .contains(asked, |entry| entry.host == Host::Operator && matches!(entry.what, What::Note(_)))
         });
+        // Too few: the nodes were never started, or half-way, and the workers do that. If it were not so, none would finish.
         let fine = |entry: &Entry| match &entry.what {
-            What::Note(text) => text.contains("Done") || text.contains("NotNeeded"),
+            What::Note(text) => ["Done", "NotNeeded", "TooFew"].iter().any(|outcome| text.contains(outcome)),
             _ => false,
         };
         if answered && world.log.contains(asked, fine) {
