@@ -10,6 +10,8 @@ pub mod backend;
 pub mod invariants;
 #[cfg(feature = "redis")]
 pub mod lock;
+pub mod marks;
+pub mod memory;
 #[cfg(feature = "embedded")]
 pub mod node;
 pub mod proto;

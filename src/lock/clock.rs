@@ -1,8 +1,10 @@
 //! The only place that reads a clock, and the only source of chance.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::proto::{Owner, Timestamp};
 
@@ -19,7 +21,16 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Wall clock: microseconds since 1970. Used for reports, and as the number from which fresh nodes start.
     fn unix_micros(&self) -> u64;
+
+    /// Waits for about this long. Whoever waits looks at [`now`](Self::now) afterwards, so waking early or late is no harm; it
+    /// is tokio's timer unless the clock brings its own, as one does that runs at another rate or stands still with its host.
+    fn sleep(&self, span: Duration) -> Sleeping {
+        Box::pin(tokio::time::sleep(span))
+    }
 }
+
+/// Waiting for a moment on a [`Clock`].
+pub type Sleeping = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Owner values and jitter. The default draws them from the operating system; a simulation brings its own.
 pub trait Entropy: Send + Sync + fmt::Debug {
@@ -79,12 +90,14 @@ pub struct SystemEntropy {
 }
 
 impl Default for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     fn default() -> Self {
         Self { jitter: Mutex::new(fastrand::Rng::new()) }
     }
 }
 
 impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the one source of chance")]
     fn owner(&self) -> Owner {
         Owner(uuid::Uuid::new_v4().as_u128())
     }

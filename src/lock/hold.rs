@@ -117,7 +117,7 @@ impl Lease {
             tokio::select! {
                 biased;
                 () = self.state.stop.cancelled() => {}
-                () = tokio::time::sleep(self.remaining()) => {}
+                () = self.state.clock.sleep(self.remaining()) => {}
             }
         }
     }

@@ -1,13 +1,15 @@
 //! The public face of the lock, the same for every back end.
 //!
 //! `options` finds what cannot work, `wait` tries until it works, `guard` and `hold` are what the holder has, `scope` runs work
-//! under a lock, `clock` is the only place that reads a clock, `report` and `error` say what each node said.
+//! under a lock, `clock` is the only place that reads a clock, `record` lets an attempt be run again, `report` and `error` say what
+//! each node said.
 
 pub mod clock;
 pub mod error;
 mod guard;
 pub(crate) mod hold;
 mod options;
+pub mod record;
 pub mod report;
 mod scope;
 mod wait;

@@ -12,6 +12,7 @@ use redis::{
 use super::DistributedLock;
 use super::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use super::error::ConfigError;
+use super::record::Recorder;
 use crate::backend::redlock::node::{Connector, Limits, Node};
 use crate::backend::redlock::scripts::RESERVED;
 use crate::backend::redlock::{Redlock, Settings};
@@ -41,6 +42,7 @@ pub struct LockBuilder {
     clock: Option<Arc<dyn Clock>>,
     entropy: Option<Arc<dyn Entropy>>,
     connector: Option<Arc<dyn Connector>>,
+    recorder: Option<Arc<dyn Recorder>>,
     tls: TlsCertificates,
 }
 
@@ -61,6 +63,7 @@ impl Default for LockBuilder {
             clock: None,
             entropy: None,
             connector: None,
+            recorder: None,
             tls: TlsCertificates { client_tls: None, root_cert: None },
         }
     }
@@ -189,6 +192,13 @@ impl LockBuilder {
         self
     }
 
+    /// Hears what goes into and what comes out of the state machine of every attempt, so that it can be run again: for finding
+    /// out afterwards what happened, and for tests. By default nobody does.
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
     /// The lock. Connects to nothing: connections are opened when they are needed.
     ///
     /// # Errors
@@ -229,6 +239,7 @@ impl LockBuilder {
             patience: self.patience,
             prefix: self.prefix,
             auto_init: self.auto_init,
+            recorder: self.recorder,
         };
         Ok(DistributedLock::new(Redlock::new(settings, nodes, bells, clock, entropy), defaults))
     }

@@ -170,9 +170,9 @@ impl Waiter<'_> {
             () = heard => {
                 self.quiet = 0;
                 // Everybody who waits has heard it: do not split the vote.
-                tokio::time::sleep(backoff.first.mul_f64(backend.entropy().chance() / 2.0)).await;
+                backend.clock().sleep(backoff.first.mul_f64(backend.entropy().chance() / 2.0)).await;
             }
-            () = tokio::time::sleep(over.map_or(pause, |over| pause.min(over))) => {}
+            () = backend.clock().sleep(over.map_or(pause, |over| pause.min(over))) => {}
         }
         true
     }

@@ -1,10 +1,9 @@
 //! The shared counter, in this process or in a Redis server.
 //!
 //! Without a token it is a plain number: who writes, writes. With a token it remembers the largest one it was shown, on reads
-//! too, and refuses smaller ones; and it remembers each worker's last operation, so that a write that is sent again, because
-//! its answer was lost, is not a second increment. Small and private on purpose: this is an experiment's counter.
+//! too, and refuses smaller ones; and it remembers operations, so that a write that is sent again, because its answer was
+//! lost, is not a second increment. In this process it is a [`Guarded`] value; in Redis each worker's last operation is enough.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, cmd};
 
 use super::{ExperimentError, Memory};
+use crate::memory::{self, Guarded, Read, Written};
 use crate::proto::FencingToken;
 
 /// A counter that is forgotten (the process was killed) goes away by itself.
@@ -68,7 +68,7 @@ impl Counter {
     /// What it shows at the end. Removes it.
     pub(super) async fn finish(self) -> Result<u64, ExperimentError> {
         match self {
-            Self::InProcess(cell) => Ok(lock(&cell).value),
+            Self::InProcess(cell) => Ok(lock(&cell).value()),
             Self::Redis(remote) => remote.finish().await,
         }
     }
@@ -102,46 +102,33 @@ fn lock(cell: &Mutex<Cell>) -> std::sync::MutexGuard<'_, Cell> {
 }
 
 /// The counter in this process. Each access is atomic; a read and the write that follows it are not.
-#[derive(Debug, Default)]
-pub(super) struct Cell {
-    value: u64,
-    /// The largest token shown.
-    fence: Option<FencingToken>,
-    /// Each worker's last operation that was written.
-    written: HashMap<u32, u64>,
+#[derive(Debug)]
+pub(super) struct Cell(Guarded<u64>);
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self(Guarded::starting_at(0))
+    }
 }
 
 impl Cell {
+    fn value(&self) -> u64 {
+        self.0.value().copied().unwrap_or_default()
+    }
+
     fn read(&mut self, token: Option<FencingToken>) -> Access {
-        match self.admits(token) {
-            true => Access::Value(self.value),
-            false => Access::Fenced,
+        match self.0.read(token) {
+            Read::Fenced { .. } => Access::Fenced,
+            Read::Value { .. } | Read::Missing => Access::Value(self.value()),
         }
     }
 
     fn write(&mut self, value: u64, token: Option<FencingToken>, operation: Operation) -> Access {
-        if token.is_none() {
-            self.value = value;
-            return Access::Value(value);
+        let operation = memory::Operation(u128::from(operation.worker) << 64 | u128::from(operation.number));
+        match self.0.write(value, token, None, operation) {
+            Written::Fenced { .. } => Access::Fenced,
+            _ => Access::Value(self.value()),
         }
-        if self.written.get(&operation.worker).is_some_and(|&last| last >= operation.number) {
-            return Access::Value(self.value);
-        }
-        if !self.admits(token) {
-            return Access::Fenced;
-        }
-        self.value = value;
-        self.written.insert(operation.worker, operation.number);
-        Access::Value(value)
-    }
-
-    fn admits(&mut self, token: Option<FencingToken>) -> bool {
-        if token.is_none() {
-            return true;
-        }
-        let fresh = token >= self.fence;
-        self.fence = self.fence.max(token);
-        fresh
     }
 }
 
@@ -346,7 +333,7 @@ mod tests {
         // Under a later token, with a value computed afresh, and also after the token has been fenced off.
         assert_eq!(cell.write(3, token(3), op(0)), Access::Value(2));
         assert_eq!(cell.write(1, token(1), op(0)), Access::Value(2));
-        assert_eq!(cell.value, 2);
+        assert_eq!(cell.value(), 2);
     }
 
     #[test]

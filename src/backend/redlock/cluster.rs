@@ -16,6 +16,7 @@ use super::wire::{Answer, Inspection, Question};
 use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
+use crate::lock::record::Recorder;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::retry::Backoff;
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) patience: Duration,
     pub(crate) prefix: String,
     pub(crate) auto_init: bool,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// What one attempt asks for.
@@ -74,6 +76,10 @@ impl Redlock {
         &self.nodes
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
     pub(crate) fn entropy(&self) -> &dyn Entropy {
         self.entropy.as_ref()
     }
@@ -105,6 +111,7 @@ impl Redlock {
             keys: Arc::clone(&keys),
             nodes: Arc::clone(&self.nodes),
             clock: Arc::clone(&self.clock),
+            recorder: self.settings.recorder.clone(),
         };
         let (task, running) = attempt.start();
         self.tasks.spawn(task);
@@ -184,9 +191,12 @@ impl Redlock {
         let ask = |id: NodeId| {
             let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
             async move {
-                let answer = tokio::time::timeout(patience, node.ask(&question)).await;
+                // A task of its own goes on when nobody waits any more: a request that stays unanswered is how a connection
+                // is found dead, and patience is shorter than that takes.
+                let asking = tokio::spawn(async move { node.ask(&question).await });
+                let answer = tokio::time::timeout(patience, asking).await;
                 let slow = || Answer::failed(NodeError::NoAnswer(format!("nothing within {patience:?}")));
-                (id, answer.unwrap_or_else(|_| slow()))
+                (id, answer.ok().and_then(Result::ok).unwrap_or_else(slow))
             }
         };
         to.iter().map(ask).collect()

@@ -22,6 +22,7 @@ use super::wire::{Answer, Question};
 use crate::lock::clock::Clock;
 use crate::lock::error::ExtendError;
 use crate::lock::hold::{Command, Hold, Lease, Released};
+use crate::lock::record::{Recorder, Step};
 use crate::lock::report::{NodeAnswer, NodeReport, Report};
 use crate::proto::session::{AcquireFailure, Config, Event, ExtendFailure, Input, LostReason, Output, Round};
 use crate::proto::{NodeId, Owner, Session, Timestamp};
@@ -43,6 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) hint: u64,
     pub(crate) nodes: Arc<[Arc<Node>]>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// A successful attempt; `best` is the largest number that any node has told.
@@ -65,6 +67,9 @@ impl Attempt {
         let start = self.clock.now();
         let mut outputs = Vec::new();
         let session = Session::new(&self.config, self.owner, self.hint, start, &mut outputs);
+        let (resource, config, hint) = (self.resource.as_str(), &self.config, self.hint);
+        self.record(Step::Begun { resource, config, hint, now: start });
+        self.record_outputs(&outputs);
         let lanes = self.nodes.iter().map(|_| Lane::default()).collect();
         let said = vec![NodeAnswer::Silent; self.nodes.len()];
         let driver = Driver {
@@ -83,6 +88,18 @@ impl Attempt {
             kept: false,
         };
         (driver.run(), Running { commands, verdict })
+    }
+
+    fn record(&self, step: Step<'_>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.record(self.owner, step);
+        }
+    }
+
+    fn record_outputs(&self, outputs: &[Output]) {
+        if !outputs.is_empty() {
+            self.record(Step::Outputs(outputs));
+        }
     }
 }
 
@@ -134,7 +151,7 @@ impl Driver {
         loop {
             self.follow();
             if self.session.is_done() {
-                return;
+                return self.hear_out();
             }
             if self.kept {
                 return self.leave().await;
@@ -147,12 +164,22 @@ impl Driver {
         }
     }
 
+    /// Nothing that is still under way matters to this attempt, but it does to the next: a connection that died without a word is
+    /// recognised by a request that stays unanswered, and one that is being opened is worth having. Ends by the nodes' own
+    /// limits.
+    fn hear_out(self) {
+        let mut open = self.open;
+        if !open.is_empty() {
+            tokio::spawn(async move { while open.next().await.is_some() {} });
+        }
+    }
+
     async fn wait(&mut self) -> Woken {
         let now = self.attempt.clock.now();
         let wake = self.session.poll_timeout(&self.attempt.config);
         let sleep = async {
             match wake {
-                Some(at) => tokio::time::sleep(at.since(now)).await,
+                Some(at) => self.attempt.clock.sleep(at.since(now)).await,
                 None => std::future::pending().await,
             }
         };
@@ -172,7 +199,10 @@ impl Driver {
 
     fn handle(&mut self, input: Input) {
         let now = self.attempt.clock.now();
+        self.attempt.record(Step::Input { now, input });
+        let before = self.outputs.len();
         self.session.handle(&self.attempt.config, now, input, &mut self.outputs);
+        self.attempt.record_outputs(&self.outputs[before..]);
     }
 
     /// Does everything the machine has asked for.
