@@ -56,8 +56,9 @@ fn fewer_steps_find_what_all_steps_find() {
         long.settings.nodes = 2;
         let mut terse = Scenario { states: None, ..terse };
         terse.settings.nodes = 2;
-        let verdicts =
-            |found: Outcome| found.properties.iter().map(|p| (p.expect.property, p.found)).collect::<Vec<_>>();
+        let verdicts = |found: Outcome| {
+            found.properties.iter().map(|p| (p.expect.property, p.found)).collect::<Vec<_>>()
+        };
         let (one, other) = (found(&terse), found(&long));
         println!("{name} on two nodes: {} states, {} with every step", one.states, other.states);
         assert!(one.states < other.states, "{name}");

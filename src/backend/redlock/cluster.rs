@@ -158,10 +158,9 @@ impl Redlock {
         let ask = |node: &Arc<Node>| {
             let (node, keys) = (Arc::clone(node), Arc::clone(&keys));
             async move {
-                let answer = tokio::time::timeout(self.settings.patience, node.inspect(&keys)).await;
-                let slow =
-                    || Err(NodeError::NoAnswer(format!("nothing within {:?}", self.settings.patience)));
-                (node.id, node.address.clone(), answer.unwrap_or_else(|_| slow()))
+                let (id, address) = (node.id, node.address.clone());
+                let answer = within(self.settings.patience, async move { node.inspect(&keys).await }).await;
+                (id, address, answer.unwrap_or_else(Err))
             }
         };
         let open: FuturesUnordered<_> = self.nodes.iter().map(ask).collect();
@@ -191,12 +190,8 @@ impl Redlock {
         let ask = |id: NodeId| {
             let (node, question) = (Arc::clone(&self.nodes[id.index()]), Arc::clone(&question));
             async move {
-                // A task of its own goes on when nobody waits any more: a request that stays unanswered is how a connection
-                // is found dead, and patience is shorter than that takes.
-                let asking = tokio::spawn(async move { node.ask(&question).await });
-                let answer = tokio::time::timeout(patience, asking).await;
-                let slow = || Answer::failed(NodeError::NoAnswer(format!("nothing within {patience:?}")));
-                (id, answer.ok().and_then(Result::ok).unwrap_or_else(slow))
+                let answer = within(patience, async move { node.ask(&question).await }).await;
+                (id, answer.unwrap_or_else(Answer::failed))
             }
         };
         to.iter().map(ask).collect()
@@ -260,4 +255,15 @@ impl Redlock {
             AcquireFailure::GivenUp => AcquireError::Shutdown,
         }
     }
+}
+
+/// Waits so long for one node's answer. The question goes on when nobody waits any more: one that stays unanswered is how a
+/// connection is found dead, and patience is shorter than that takes.
+async fn within<T: Send + 'static>(
+    patience: Duration,
+    asking: impl Future<Output = T> + Send + 'static,
+) -> Result<T, NodeError> {
+    let answer = tokio::time::timeout(patience, tokio::spawn(asking)).await;
+    let slow = || NodeError::NoAnswer(format!("nothing within {patience:?}"));
+    answer.ok().and_then(Result::ok).ok_or_else(slow)
 }
