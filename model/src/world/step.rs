@@ -303,7 +303,7 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
             };
             let on_its_way = matches!(&link.slot, Slot::Asked(packet) if own(packet));
             let asked_for = on_its_way || link.waiting().iter().chain(&link.stale).any(own);
-            if !asked_for && !(waits && key == signer(self.settings, id, attempt)) {
+            if !(asked_for || waits && key == signer(self.settings, id, attempt)) {
                 self.state.nodes[meant].with(self.settings.time, |node| node.expire());
             }
         }

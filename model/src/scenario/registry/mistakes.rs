@@ -383,20 +383,20 @@ fn tokens() -> Vec<Scenario> {
             healed(2),
             20,
         )),
-        order(
+        long(order(
             "admit-unclaimed",
             "m-claim-in-memory-resent",
             "the claim is in the healer's memory only, and an admission arrives twice",
             again(&[Job::Readmit { draw: 1 }], Faults { wipe: 2, operator_repeat: 1, ..NONE }),
-            1,
-        ),
-        order(
+            19,
+        )),
+        long(order(
             "admit-unclaimed",
             "m-claim-in-memory-two-runs",
             "the claim is in the healer's memory only, and two runs are at work",
             again(&[Job::Readmit { draw: 1 }, Job::Readmit { draw: 2 }], Faults { wipe: 2, ..NONE }),
-            1,
-        ),
+            19,
+        )),
         order(
             "empty-votes",
             "m-empty-votes",
