@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redfence::DistributedLock;
 use redfence::lock::Mode;
+use redfence::lock::clock::{Entropy, SystemEntropy};
 use redis::aio::MultiplexedConnection;
 
 const NODES: usize = 5;
@@ -97,7 +98,7 @@ impl Minimal {
     }
 
     async fn pair(&self, key: &str) {
-        let owner = uuid::Uuid::new_v4().simple().to_string();
+        let owner = SystemEntropy::default().owner().to_string();
         let set = self.connections.iter().cloned().map(|mut connection| {
             let mut command = redis::cmd("SET");
             command.arg(key).arg(&owner).arg("NX").arg("PX").arg(10_000);

@@ -52,9 +52,9 @@ fn numbers_and_nodes() -> Vec<Scenario> {
         open(safe("v2-five-nodes", 0, "five nodes", five)),
         open(safe("v2-five-nodes-apart", 0, "five nodes from 2,0,0,0,0", numbers(five, APART))),
         open(safe("v2-five-nodes-all-apart", 0, "five nodes from 3,1,0,0,0", numbers(five, STEPS))),
-        open(safe(
+        long(safe(
             "v2-four-nodes",
-            0,
+            2_048_783,
             "an even number of nodes: the quorum is three of four",
             Settings { nodes: 4, ..NO_HINT },
         )),
