@@ -71,12 +71,26 @@ pub fn looked_for(property: Property) -> String {
 
 /// A trace as numbered sentences, with what each step changes.
 pub fn story(trace: &Trace, property: Property) -> String {
+    let steps = trace.steps.len();
+    sentences(trace, &format!("shortest path to a state that {}: {steps} steps", looked_for(property)))
+}
+
+/// The same for a trace of which nobody says what it was looked for: from a file.
+pub fn told(trace: &Trace) -> String {
+    let steps = trace.steps.len();
+    let end = match trace.first_violation() {
+        None => "nothing is violated".into(),
+        Some(step) => format!("violated from step {step}: {}", trace.moment(step).violated.join(", ")),
+    };
+    sentences(trace, &format!("{steps} steps; {end}"))
+}
+
+fn sentences(trace: &Trace, what: &str) -> String {
     let mut text = format!("{}: {}\n", trace.scenario, trace.shows);
     for assumption in &trace.assumptions {
         let _ = writeln!(text, "  {}: {}", assumption.name, assumption.value);
     }
-    let steps = trace.steps.len();
-    let _ = writeln!(text, "shortest path to a state that {}: {steps} steps", looked_for(property));
+    let _ = writeln!(text, "{what}");
     for step in &trace.steps {
         let _ = writeln!(text, "{:>3}  {}", step.number, step.sentence);
         for change in trace.moment(step.number - 1).differences(&step.after) {

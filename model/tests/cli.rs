@@ -71,3 +71,41 @@ fn the_list_names_every_scenario_once() {
     assert_eq!(lines.lines().count(), names.len());
     assert!(names.contains(&"fact3-tokens"));
 }
+
+#[test]
+fn a_trace_from_a_file_is_told_and_drawn_and_what_is_none_gets_exit_2() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/counterexamples");
+    let file = folder.join("s3-empty-restart-belief.json");
+    let file = file.to_str().expect("a plain path");
+    let told = explore(&["draw", file]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    for part in ["11 steps; violated from step 11: belief", "WIPE 0", "B has the lock"] {
+        assert!(text(&told.stdout).contains(part), "{part} is not in\n{}", text(&told.stdout));
+    }
+    let place = |name: &str| format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+    let picture = place("from-file.svg");
+    assert_eq!(explore(&["draw", file, "--svg", &picture]).status.code(), Some(0));
+    let drawn = std::fs::read_to_string(&picture).expect("a picture");
+    let committed = include_str!("testdata/s3-empty-restart-belief.svg");
+    assert_eq!(drawn, committed, "a file is drawn as the model's own trace is");
+
+    let whole = std::fs::read_to_string(file).expect("a file");
+    let far = whole.replacen("\"sent\": 1", "\"sent\": 99", 1);
+    let bad = [
+        ("no-json", "}", "not JSON"),
+        ("no-schema", "{\"steps\": []}", "no `schema`"),
+        ("other-schema", "{\"schema\": \"redfence.trace/9\"}", "`redfence.trace/9`"),
+        ("too-little", "{\"schema\": \"redfence.trace/1\"}", "missing field"),
+        ("far", far.as_str(), "names step 99, but there are 11 steps"),
+    ];
+    for (name, content, why) in bad {
+        let file = place(name);
+        std::fs::write(&file, content).expect("written");
+        let output = explore(&["draw", &file]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let said = text(&output.stderr);
+        assert!(said.contains(why) && said.contains(&file), "{name}: {said}");
+        assert_eq!(explore(&["serve", "--port", "0", "--trace", &file]).status.code(), Some(2), "{name}");
+    }
+    assert_eq!(explore(&["draw", "/nowhere/at/all.json"]).status.code(), Some(2));
+}

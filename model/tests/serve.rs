@@ -242,3 +242,17 @@ fn a_taken_port_is_said_clearly() {
         assert!(text.contains(&format!("port {port} of 127.0.0.1 is taken")), "{text}");
     }
 }
+
+#[test]
+fn traces_from_files_have_pages_of_their_own() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/counterexamples");
+    let file = |name: &str| format!("{folder}/{name}.json");
+    let (first, second) = (file("s3-empty-restart-belief"), file("s10-pause-after-check-damage"));
+    let server = Server::with(&["--trace", &first, &second]);
+    server.get("/file/1").says(200, &["step 11 of 11", "WIPE 0", "belief violated", "<svg", &second]);
+    server.get("/file/2?at=8").says(200, &["step 8 of 21", "A PAUSES", "href=\"/file/2?at=9\""]);
+    server.get("/file/2?at=22").says(404, &["21 steps"]);
+    server.get("/file/3").says(404, &["2 were given", "/file/1"]);
+    server.get("/file/x").says(400, &[]);
+    Server::start().get("/file/1").says(404, &["--trace FILE"]);
+}

@@ -1,5 +1,6 @@
 //! Where everything goes.
 
+use super::parts::shown;
 use crate::trace::{LaneKind, Moment, Trace};
 
 /// Width of the column of sentences.
@@ -184,6 +185,7 @@ impl Layout {
                 let last = trace.moment(trace.steps.len());
                 let keeper = last.nodes.iter().find(|keeper| keeper.lane == *lane);
                 let left = keeper.and_then(|keeper| keeper.key.as_ref()?.left).filter(|_| span.to.is_none());
+                let left = left.map(|left| shown(trace, left));
                 keys.push(Held { node, client, span, left });
             }
         }
@@ -201,6 +203,7 @@ impl Layout {
                 nodes.dedup();
                 let last = of(trace.moment(trace.steps.len()));
                 let left = last.and_then(|client| client.belief_left).filter(|_| span.to.is_none());
+                let left = left.map(|left| shown(trace, left));
                 beliefs.push(Belief { client, span, nodes, left });
             }
         }

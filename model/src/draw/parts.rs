@@ -44,7 +44,7 @@ fn legend(trace: &Trace) -> Markup {
     let left = match trace.clock.unit {
         Unit::None => "no clocks: a key may end at any moment",
         Unit::Tick => "+n: ticks left at the end",
-        Unit::Microsecond => "+n: microseconds left at the end",
+        Unit::Microsecond => "+n: milliseconds left at the end",
     };
     html! {
         g class="a" {
@@ -117,9 +117,21 @@ pub(super) fn ticks(trace: &Trace, layout: &Layout) -> Markup {
     html! {
         @for number in (1..=trace.steps.len()).filter(|number| passes(*number)) {
             line class="tick" x1=(left) x2=(right) y1=(layout.y(number)) y2=(layout.y(number)) {}
-            text class="faint" x=(right + 6) y=(layout.y(number) + 4) { "t = " (trace.moment(number).at) }
+            text class="faint" x=(right + 6) y=(layout.y(number) + 4) { (time(trace, trace.moment(number).at)) }
         }
     }
+}
+
+fn time(trace: &Trace, at: u64) -> String {
+    match trace.clock.unit {
+        Unit::Microsecond => format!("{} ms", shown(trace, at)),
+        Unit::None | Unit::Tick => format!("t = {at}"),
+    }
+}
+
+/// Microseconds are too fine for a picture.
+pub(super) fn shown(trace: &Trace, span: u64) -> u64 {
+    if trace.clock.unit == Unit::Microsecond { span / 1_000 } else { span }
 }
 
 /// A band where more than one believes.

@@ -14,8 +14,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it on any port that is free.
     pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_explore"))
             .args(["serve", "--port", "0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("explore runs");

@@ -1,10 +1,12 @@
 //! `explore`: what holds, under which assumptions, and how the rest goes wrong.
 
+mod file;
 mod json;
 mod progress;
 mod serve;
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,11 +27,14 @@ struct Args {
     serve: Serve,
 }
 
-#[derive(clap::Args, Clone, Copy)]
+#[derive(clap::Args, Clone)]
 struct Serve {
     /// Port of the page on 127.0.0.1; 0 for any that is free.
     #[arg(long, default_value_t = 3000)]
     port: u16,
+    /// Show these traces too, on the pages /file/1 and so on: of the model, of a simulation or of a live run.
+    #[arg(long = "trace", value_name = "FILE", num_args = 1..)]
+    traces: Vec<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -67,13 +72,21 @@ enum Command {
         json: bool,
         /// Draw it into this file.
         #[arg(long)]
-        svg: Option<std::path::PathBuf>,
+        svg: Option<PathBuf>,
+    },
+    /// Print a trace from a file, or draw it: of the model, of a simulation or of a live run.
+    Draw {
+        /// A redfence.trace/1 document, as described in docs/traces.md.
+        file: PathBuf,
+        /// Draw it into this file.
+        #[arg(long)]
+        svg: Option<PathBuf>,
     },
     /// Search everything and rewrite the generated parts of the documents.
     Report {
         /// Folder of the documents.
         #[arg(long, default_value = "docs")]
-        docs: std::path::PathBuf,
+        docs: PathBuf,
         /// Only say whether they are up to date with what is expected; searches nothing.
         #[arg(long)]
         check: bool,
@@ -98,7 +111,7 @@ fn main() -> ExitCode {
     }
     let args = Args::parse();
     match args.command.unwrap_or(Command::Serve(args.serve)) {
-        Command::Serve(Serve { port }) => serve::serve(port, &control.stop),
+        Command::Serve(serve) => serve_page(serve, &control),
         Command::List { json } => list(json),
         Command::Check { scenarios, all, json, threads } => {
             check(&scenarios, all, json, threads.max(1), &control)
@@ -106,6 +119,7 @@ fn main() -> ExitCode {
         Command::Trace { scenario, property, json, svg } => {
             print_trace(&scenario, &property, json, svg.as_deref(), &control)
         }
+        Command::Draw { file, svg } => draw_file(&file, svg.as_deref()),
         Command::Report { docs, check, unsearched } => report(&docs, check, unsearched, &control),
     }
 }
@@ -211,13 +225,7 @@ fn search(
     outcomes
 }
 
-fn print_trace(
-    name: &str,
-    property: &str,
-    json: bool,
-    svg: Option<&std::path::Path>,
-    control: &Control,
-) -> ExitCode {
+fn print_trace(name: &str, property: &str, json: bool, svg: Option<&Path>, control: &Control) -> ExitCode {
     let scenario = match named(name) {
         Ok(scenario) => scenario,
         Err(code) => return code,
@@ -237,10 +245,9 @@ fn print_trace(
                 Err(error) => return failed(&error),
             };
             if let Some(file) = svg
-                && let Err(error) = std::fs::write(file, draw::svg(&trace, draw::Options::default()))
+                && let Err(code) = draw_into(file, &trace)
             {
-                eprintln!("explore: {}: {error}", file.display());
-                return ExitCode::FAILURE;
+                return code;
             }
             if json {
                 return print_json(&trace);
@@ -253,12 +260,48 @@ fn print_trace(
     ExitCode::SUCCESS
 }
 
+fn draw_into(file: &Path, trace: &trace::Trace) -> Result<(), ExitCode> {
+    std::fs::write(file, draw::svg(trace, draw::Options::default())).map_err(|error| {
+        eprintln!("explore: {}: {error}", file.display());
+        ExitCode::FAILURE
+    })
+}
+
+fn from_file(file: &Path) -> Result<trace::Trace, ExitCode> {
+    file::read(file).map_err(|why| {
+        eprintln!("explore: {why}");
+        ExitCode::from(USAGE)
+    })
+}
+
+fn draw_file(file: &Path, svg: Option<&Path>) -> ExitCode {
+    let drawn = from_file(file).and_then(|trace| match svg {
+        Some(svg) => draw_into(svg, &trace),
+        None => {
+            say(report::told(&trace).trim_end());
+            Ok(())
+        }
+    });
+    drawn.map_or_else(|code| code, |()| ExitCode::SUCCESS)
+}
+
+fn serve_page(serve: Serve, control: &Control) -> ExitCode {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        from_file(path).map(|trace| serve::File { name, trace })
+    };
+    match serve.traces.iter().map(read).collect() {
+        Ok(files) => serve::serve(serve.port, files, &control.stop),
+        Err(code) => code,
+    }
+}
+
 fn failed(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("explore: {error}");
     ExitCode::FAILURE
 }
 
-fn report(docs: &std::path::Path, check: bool, unsearched: bool, control: &Control) -> ExitCode {
+fn report(docs: &Path, check: bool, unsearched: bool, control: &Control) -> ExitCode {
     let result = if check {
         report::stale(docs, &scenario::all())
     } else if unsearched {

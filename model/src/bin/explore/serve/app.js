@@ -36,7 +36,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest(".story a");
   if (!link || link.hasAttribute("download")) return;
   const href = link.getAttribute("href");
-  if (!/^\/(trace|path)\//.test(href)) return;
+  if (!/^\/(trace|path|file)\//.test(href)) return;
   event.preventDefault();
   go(href, "pushState");
 });

@@ -27,6 +27,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::Markup;
+use redfence_model::trace::Trace;
 
 use oops::Oops;
 use paths::Paths;
@@ -37,6 +38,14 @@ use story::{Export, Story};
 struct Shared {
     paths: Paths,
     runs: Runs,
+    files: Vec<File>,
+}
+
+/// A trace that somebody brings.
+pub(crate) struct File {
+    /// Where it is from.
+    pub(crate) name: String,
+    pub(crate) trace: Trace,
 }
 
 type Parameters = Query<HashMap<String, String>>;
@@ -47,7 +56,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; scri
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Serves until told to stop.
-pub(crate) fn serve(port: u16, stop: &Arc<AtomicBool>) -> ExitCode {
+pub(crate) fn serve(port: u16, files: Vec<File>, stop: &Arc<AtomicBool>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("no runtime: {error}")),
@@ -57,7 +66,10 @@ pub(crate) fn serve(port: u16, stop: &Arc<AtomicBool>) -> ExitCode {
         let listener = tokio::net::TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         crate::say(&format!("http://{address}/   (Ctrl-C ends it)"));
-        let shared = Arc::new(Shared { paths: Paths::default(), runs: Runs::default() });
+        for (index, file) in files.iter().enumerate() {
+            crate::say(&format!("http://{address}/file/{}   {}", index + 1, file.name));
+        }
+        let shared = Arc::new(Shared { paths: Paths::default(), runs: Runs::default(), files });
         pages::tour::prepare(&shared.paths);
         // Nothing is lost when an answer is cut off: told to stop, it stops.
         tokio::select! {
@@ -95,6 +107,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/trace/{scenario}/{property}/{export}", get(trace_export))
         .route("/path/{scenario}", get(path))
         .route("/path/{scenario}/{export}", get(path_export))
+        .route("/file/{number}", get(file))
         .route("/compare", get(compare))
         .route("/run", get(run_page).post(run_start))
         .route("/run/progress", get(run_progress))
@@ -212,6 +225,15 @@ async fn path_export(
 ) -> Answer {
     let Path((scenario, export)) = place?;
     work(move || pages::export::answer(&Story::chosen(&scenario, &query)?, Export::named(&export)?)).await
+}
+
+async fn file(
+    State(shared): State<Arc<Shared>>,
+    place: Result<Path<usize>, PathRejection>,
+    Query(query): Parameters,
+) -> Answer {
+    let Path(number) = place?;
+    page(pages::file::page(&shared.files, number, story::at(&query)?)?)
 }
 
 async fn compare(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Answer {

@@ -2,6 +2,7 @@
 
 pub(super) mod compare;
 pub(super) mod export;
+pub(super) mod file;
 pub(super) mod matrix;
 pub(super) mod run;
 pub(super) mod story;

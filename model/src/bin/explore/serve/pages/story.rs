@@ -113,7 +113,7 @@ fn go(story: &Story, rel: &str, sign: &str, title: &str, to: Option<usize>) -> M
 }
 
 /// The next step at which somebody wins, a fault happens, or something is violated.
-fn interesting(trace: &Trace, at: usize) -> Option<usize> {
+pub(super) fn interesting(trace: &Trace, at: usize) -> Option<usize> {
     trace
         .steps
         .iter()
@@ -151,7 +151,7 @@ fn standing(story: &Story, at: usize) -> Markup {
     }
 }
 
-fn differences(trace: &Trace, at: usize) -> Markup {
+pub(super) fn differences(trace: &Trace, at: usize) -> Markup {
     let changes: &[Change] = at.checked_sub(1).map_or(&[], |index| &trace.steps[index].changes);
     html! {
         section {
@@ -228,7 +228,7 @@ fn links(story: &Story) -> Markup {
 }
 
 /// Every field at a moment; what the last step changed is marked.
-fn whole_state(trace: &Trace, at: usize) -> Markup {
+pub(super) fn whole_state(trace: &Trace, at: usize) -> Markup {
     let fields = trace.moment(at).fields();
     let changes: &[Change] = at.checked_sub(1).map_or(&[], |index| &trace.steps[index].changes);
     let changed =
