@@ -5,7 +5,11 @@
 //! model, and whether the machine and the nodes did what `proto` says. `sweep` does many seeds and adds up. `scripted` has
 //! runs that are written. `docs/testing.md` tells how to run and to replay.
 
+#[cfg(feature = "trace")]
+mod counterexamples;
 mod judge;
+#[cfg(feature = "trace")]
+mod moments;
 mod mutants;
 mod scripted;
 mod swarm;

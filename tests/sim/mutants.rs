@@ -12,8 +12,11 @@ pub(crate) fn nobody() -> RwLockReadGuard<'static, ()> {
 }
 
 #[cfg(feature = "mutants")]
+pub(crate) use switched::in_force;
+
+#[cfg(feature = "mutants")]
 mod switched {
-    use std::sync::PoisonError;
+    use std::sync::{PoisonError, RwLockWriteGuard};
 
     use redfence::proto::mutant::{Mutant, activate};
 
@@ -25,12 +28,25 @@ mod switched {
     const QUICK: [Mutant; 4] =
         [Mutant::PlainDelete, Mutant::GrantDoesNotRaise, Mutant::SetOverwrites, Mutant::NoWriteBack];
 
+    /// A wrong edit in force, alone; until this is dropped.
+    pub(crate) struct InForce(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>);
+
+    pub(crate) fn in_force(mutant: Mutant) -> InForce {
+        let alone = IN_FORCE.write().unwrap_or_else(PoisonError::into_inner);
+        activate(mutant);
+        InForce(alone)
+    }
+
+    impl Drop for InForce {
+        fn drop(&mut self) {
+            activate(Mutant::None);
+        }
+    }
+
     /// Seeds until it is found, and what was found; `None` if it is not within `most`.
     fn find(mutant: Mutant, most: u64) -> Option<(u64, String)> {
-        let _alone = IN_FORCE.write().unwrap_or_else(PoisonError::into_inner);
-        activate(mutant);
+        let _alone = in_force(mutant);
         let summary = Sweep::new(Strategy::Fenced, 0..most).until_it_fails().run();
-        activate(Mutant::None);
         let (seed, text) = summary.failures.into_iter().next()?;
         let wrong = text.lines().find(|line| line.starts_with("WRONG") || line.starts_with("panicked"));
         Some((seed + 1, wrong.unwrap_or_default().chars().take(100).collect()))

@@ -25,7 +25,7 @@ struct Attempt {
 ///
 /// A client believes from the moment in which its machine says so, until it lets go, is told of the loss, its process ends, or
 /// its own clock reaches the end of validity, whether or not it is running to see it.
-pub(super) fn histories(entries: &[Entry], world: &World) -> BTreeMap<String, History> {
+pub(crate) fn histories(entries: &[Entry], world: &World) -> BTreeMap<String, History> {
     let mut attempts: BTreeMap<Owner, Attempt> = BTreeMap::new();
     let mut histories: BTreeMap<String, History> = BTreeMap::new();
     for Entry { at, host, what } in entries {

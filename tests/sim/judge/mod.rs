@@ -3,8 +3,8 @@
 //! `history` gives [`redfence::invariants`], the judge of the model, what it needs; `nodes` holds every answer of a node to the
 //! reference of one node; `sessions` runs every attempt's state machine again; `scenes` notes what was met.
 
-mod history;
-mod nodes;
+pub(crate) mod history;
+pub(crate) mod nodes;
 mod scenes;
 mod sessions;
 

@@ -42,9 +42,25 @@ enum Expected {
 }
 
 pub(super) fn check(entries: &[Entry], findings: &mut Findings) {
-    let mut nodes: BTreeMap<Host, Node> = BTreeMap::new();
-    for Entry { host, what, at } in entries {
-        let node = nodes.entry(*host).or_default();
+    let mut nodes = Nodes::default();
+    entries.iter().for_each(|entry| nodes.see(entry, findings));
+}
+
+/// All nodes, as the reference has them after the entries seen.
+#[derive(Default)]
+pub(crate) struct Nodes(BTreeMap<Host, Node>);
+
+impl Nodes {
+    /// What a node keeps about a resource: its record, the counter, and who has signed the key until when on its clock.
+    pub(crate) fn stand(&self, host: Host, resource: &str) -> (Record, Option<u64>, Option<(Owner, u64)>) {
+        let Some(node) = self.0.get(&host) else { return (Record::default(), None, None) };
+        let kept = node.kept.get(resource).copied().unwrap_or_default();
+        (node.record, kept.counter, kept.lock)
+    }
+
+    pub(crate) fn see(&mut self, entry: &Entry, findings: &mut Findings) {
+        let Entry { host, what, at } = entry;
+        let node = self.0.entry(*host).or_default();
         match what {
             What::Served(served) => match &served.answer {
                 None => node.read(served, findings),

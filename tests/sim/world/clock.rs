@@ -93,7 +93,8 @@ impl HostClock {
         self.at(self.time.now())
     }
 
-    fn at(&self, time: u64) -> u64 {
+    /// What it read, or will read, at this true time.
+    pub(crate) fn at(&self, time: u64) -> u64 {
         let pieces = self.pieces();
         let piece = pieces.iter().rev().find(|piece| piece.from <= time).or(pieces.first());
         piece.map_or(0, |piece| u64::try_from(piece.at(time)).unwrap_or(0))

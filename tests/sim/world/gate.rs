@@ -51,6 +51,8 @@ struct Inner {
     time: TrueTime,
     /// Closed until this true time.
     until: AtomicU64,
+    /// From when to when it was closed, for those who ask afterwards.
+    spans: Mutex<Vec<(u64, u64)>>,
     odds: Mutex<(PauseOdds, fastrand::Rng)>,
     clock: Option<HostClock>,
     told: Box<dyn Fn(Pause) + Send + Sync>,
@@ -89,7 +91,8 @@ impl Gate {
     ) -> Self {
         let odds = Mutex::new((PauseOdds::default(), fastrand::Rng::with_seed(seed)));
         let (time, until, told) = (time.clone(), AtomicU64::new(0), Box::new(told));
-        Self(Arc::new(Inner { time, until, odds, clock, told, script: Mutex::default() }))
+        let spans = Mutex::default();
+        Self(Arc::new(Inner { time, until, spans, odds, clock, told, script: Mutex::default() }))
     }
 
     pub(crate) fn set_odds(&self, odds: PauseOdds) {
@@ -98,12 +101,26 @@ impl Gate {
 
     /// Stops the process for this long from now, or for ever if it is `u64::MAX`.
     pub(crate) fn pause(&self, micros: u64) {
-        self.0.until.fetch_max(self.0.time.now().saturating_add(micros), Ordering::Relaxed);
+        let now = self.0.time.now();
+        let until = now.saturating_add(micros);
+        self.0.until.fetch_max(until, Ordering::Relaxed);
+        self.spans().push((now, until));
+    }
+
+    fn spans(&self) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
+        self.0.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was closed at this true time.
+    pub(crate) fn was_closed(&self, at: u64) -> bool {
+        self.spans().iter().any(|(from, until)| (*from..*until).contains(&at))
     }
 
     /// Lets it go on.
     pub(crate) fn resume(&self) {
         self.0.until.store(0, Ordering::Relaxed);
+        let now = self.0.time.now();
+        self.spans().iter_mut().for_each(|(_, until)| *until = now.min(*until));
     }
 
     /// True time left until it goes on.

@@ -1,7 +1,7 @@
 //! The network of a world: cut, one way, held, late, slow, lossy.
 //!
 //! turmoil does not combine one-way cuts with held links, so a link has one kind of trouble at a time: whoever makes trouble
-//! asks [`World::is_sound`] first, and ends it by [`World::mend`].
+//! keeps account of the links that have some (the swarm does), and ends it by [`World::mend`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -68,6 +68,18 @@ impl World {
     pub(crate) fn lose(&mut self, rate: f64) {
         self.fault(Host::Operator, format!("messages are lost: {rate:.4}"));
         self.sim.set_fail_rate(rate);
+    }
+
+    /// Lets through, at the next step, what waits on a held link in this direction.
+    pub(crate) fn pass(&mut self, from: Host, to: Host) {
+        let (from, to) = (self.sim.lookup(from.to_string()), self.sim.lookup(to.to_string()));
+        self.sim.links(|links| {
+            for link in
+                links.filter(|link| matches!(link.pair(), pair if pair == (from, to) || pair == (to, from)))
+            {
+                link.filter(|sent| sent.pair().0.ip() == from).for_each(turmoil::SentRef::deliver);
+            }
+        });
     }
 
     /// Delivers at once what is not stuck on the links that straggle.

@@ -111,6 +111,21 @@ impl Log {
         std::mem::take(&mut self.inner().entries)
     }
 
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.inner().entries.len()
+    }
+
+    /// How many entries satisfy `wanted`.
+    pub(crate) fn count(&self, wanted: impl Fn(&Entry) -> bool) -> usize {
+        self.inner().entries.iter().filter(|entry| wanted(entry)).count()
+    }
+
+    /// What `wanted` picks out.
+    pub(crate) fn collect<T>(&self, wanted: impl Fn(&Entry) -> Option<T>) -> Vec<T> {
+        self.inner().entries.iter().filter_map(wanted).collect()
+    }
+
     /// Whether anything from this time on satisfies `wanted`.
     pub(crate) fn contains(&self, since: u64, wanted: impl Fn(&Entry) -> bool) -> bool {
         self.inner().entries.iter().rev().take_while(|entry| entry.at >= since).any(wanted)

@@ -46,6 +46,8 @@ pub(crate) enum Said {
 /// One access, as the memory saw it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Access {
+    /// Whose; `None` if that cannot be told.
+    pub(crate) from: Option<Host>,
     pub(crate) resource: String,
     pub(crate) ask: Ask,
     pub(crate) token: Option<u64>,
@@ -60,6 +62,9 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let again = if self.repeated { " (again)" } else { "" };
         let Self { resource, ask, token, said, version, .. } = self;
+        if let Some(from) = self.from {
+            write!(f, "{from}: ")?;
+        }
         write!(f, "{resource} at version {version}: {ask:?} with token {token:?} -> {said:?}{again}")
     }
 }
@@ -75,7 +80,7 @@ impl Store {
         store.values().filter_map(Guarded::value).sum()
     }
 
-    fn answer(&self, resource: &str, token: Option<u64>, ask: Ask) -> Access {
+    fn answer(&self, from: Option<Host>, resource: &str, token: Option<u64>, ask: Ask) -> Access {
         let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counter = store.entry(resource.to_owned()).or_insert_with(|| Guarded::starting_at(0));
         let version = counter.version();
@@ -97,7 +102,7 @@ impl Store {
                 }
             }
         };
-        Access { resource: resource.to_owned(), ask, token, said, version, repeated }
+        Access { from, resource: resource.to_owned(), ask, token, said, version, repeated }
     }
 }
 
@@ -108,13 +113,14 @@ pub(super) async fn serve(store: Store, log: Log) -> turmoil::Result {
 }
 
 async fn attend(stream: TcpStream, store: Store, log: Log) -> std::io::Result<()> {
+    let from = turmoil::reverse_lookup(stream.peer_addr()?.ip()).and_then(|name| Host::named(&name));
     let (read, mut write) = tokio::io::split(stream);
     let mut lines = BufReader::new(read).lines();
     while let Some(line) = lines.next_line().await? {
         let Some((number, resource, token, ask)) = parse(&line) else {
             return Err(std::io::Error::other(format!("not understood: {line}")));
         };
-        let access = store.answer(resource, token, ask);
+        let access = store.answer(from, resource, token, ask);
         let answer = match access.said {
             Said::Value { value, version } => format!("{number} value {value} {version}\n"),
             Said::Applied => format!("{number} applied\n"),

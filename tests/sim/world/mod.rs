@@ -45,6 +45,17 @@ pub(crate) enum Host {
     Operator,
 }
 
+impl Host {
+    /// The host that is called so.
+    fn named(name: &str) -> Option<Self> {
+        match name.split_once('-') {
+            Some(("worker", index)) => index.parse().ok().map(Self::Worker),
+            Some(("node", index)) => index.parse().ok().map(Self::Node),
+            _ => [Self::Memory, Self::Operator].into_iter().find(|host| host.to_string() == name),
+        }
+    }
+}
+
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,6 +70,11 @@ impl fmt::Display for Host {
 /// A node's clock as the node is told it.
 fn node_millis(clock: &HostClock) -> u64 {
     (EPOCH_MICROS + clock.now()) / 1_000
+}
+
+/// The same at another true time.
+pub(crate) fn node_millis_at(clock: &HostClock, time: u64) -> u64 {
+    (EPOCH_MICROS + clock.at(time)) / 1_000
 }
 
 /// How a world is built.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 use redfence::backend::redlock::scripts::Script;
-use redfence::proto::{Request, Ttl};
+use redfence::proto::{Owner, Request, Ttl};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::clock::HostClock;
@@ -29,6 +29,20 @@ pub(crate) struct Served {
     pub(crate) answer: Option<Frame>,
     /// Names the request among all of its node.
     pub(crate) number: (u64, u64),
+}
+
+impl Served {
+    /// Who signs the request; `None` if it is about the node itself.
+    pub(crate) const fn owner(&self) -> Option<Owner> {
+        match self.request {
+            Request::Acquire { owner, .. }
+            | Request::AcquireClassic { owner, .. }
+            | Request::Confirm { owner, .. }
+            | Request::Extend { owner, .. }
+            | Request::Release { owner } => Some(owner),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Served {
