@@ -39,7 +39,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(30);
 /// For a message, or a connection and a message, to arrive.
 const ARRIVE: Duration = Duration::from_millis(500);
-const RESOURCE: &str = "r";
+pub(crate) const RESOURCE: &str = "r";
 
 /// Steps of the model that can be done here; any other is an error that names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -382,8 +382,8 @@ impl Replay {
         self.stop();
     }
 
-    /// Does all of it, and whatever `afterwards` adds.
-    fn finish(mut self, property: &str, afterwards: &[Action]) -> Replayed {
+    /// Does all of it.
+    fn take_all(&mut self) {
         let steps: Vec<Action> = self
             .trace
             .steps
@@ -394,6 +394,11 @@ impl Replay {
             })
             .collect();
         steps.into_iter().for_each(|action| self.take(action));
+    }
+
+    /// Does all of it, and whatever `afterwards` adds.
+    fn finish(mut self, property: &str, afterwards: &[Action]) -> Replayed {
+        self.take_all();
         let compared = self.stops.len();
         afterwards.iter().for_each(|action| self.take(*action));
         let entries = self.world.log.take();
@@ -513,6 +518,13 @@ impl Replayed {
 
 fn replay(name: &str, property: &str, variant: Variant) -> Replayed {
     Replay::new(&format!("{name}-{property}.json"), variant).finish(property, &[])
+}
+
+/// A file done again: what happened, and the world in which it did.
+pub(crate) fn done_again(file: &str) -> (Vec<Entry>, World) {
+    let mut replay = Replay::new(file, Variant::default());
+    replay.take_all();
+    (replay.world.log.take(), replay.world)
 }
 
 /// S1: a node's clock jumps, and two believe.

@@ -98,6 +98,11 @@ async fn update(worker: &mut Worker, drawn: &Drawn, number: u64) -> bool {
 
 /// Does one run.
 pub(crate) fn run(drawn: &Drawn) -> Run {
+    run_with_world(drawn).0
+}
+
+/// Does one run, and leaves the world as it is at its end.
+pub(crate) fn run_with_world(drawn: &Drawn) -> (Run, World) {
     let progress = Progress::default();
     let mut world = World::new(drawn.shape, &counting(drawn, &progress));
     let mut trouble = Trouble::new(drawn, &world);
@@ -133,7 +138,9 @@ pub(crate) fn run(drawn: &Drawn) -> Run {
     findings.problems.extend(problems);
     findings.marks.extend(trouble.made.keys());
     let simulated = Duration::from_micros(world.time.now());
-    Run { drawn: drawn.clone(), findings, made: trouble.made, hash, simulated, recovery, total, entries }
+    let run =
+        Run { drawn: drawn.clone(), findings, made: trouble.made, hash, simulated, recovery, total, entries };
+    (run, world)
 }
 
 /// Lets the operator work until no node is empty and all have one epoch.
