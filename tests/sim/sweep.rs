@@ -44,6 +44,8 @@ pub(crate) struct Summary {
     excused: BTreeMap<(&'static str, &'static str), u64>,
     /// Runs that could have been excused.
     excusable: BTreeMap<(&'static str, &'static str), u64>,
+    /// Runs by what hardens them, and those among them that lost updates.
+    worlds: BTreeMap<String, (u64, u64)>,
     /// Runs that lost updates, and how many.
     pub(crate) losing_runs: u64,
     pub(crate) lost: i64,
@@ -189,7 +191,10 @@ impl Summary {
             *self.excusable.entry((property, excuse)).or_default() += 1;
             *self.excused.entry((property, excuse)).or_default() += u64::from(broken.contains_key(property));
         }
+        let world = self.worlds.entry(run.drawn.hardships()).or_default();
+        world.0 += 1;
         if run.lost() != 0 {
+            world.1 += 1;
             self.losing_runs += 1;
             self.lost += run.lost();
         }
@@ -261,6 +266,9 @@ impl fmt::Display for Summary {
             writeln!(f, "  {property} broken in {runs} of {of} runs that leave its assumptions ({excuse})")?;
         }
         writeln!(f, "  {} runs lost updates: {} in all", self.losing_runs, self.lost)?;
+        for (hardships, (runs, losing)) in &self.worlds {
+            writeln!(f, "    {losing} of {runs} with {hardships}")?;
+        }
         write!(f, "  failures: {}", self.failures.len())
     }
 }

@@ -162,6 +162,21 @@ impl Drawn {
         self.shape.workers as u64 * self.ops
     }
 
+    /// What in this run takes away an assumption of Redlock without a fence.
+    pub(crate) fn hardships(&self) -> String {
+        let on = |fault: Mark| self.faults.contains_key(&fault);
+        // A write on its way is late as well if its writer stands still, or the link does.
+        let late = self.odds.critical > 0.0 || self.odds.clock_read > 0.0;
+        let all = [
+            (late || on(Mark::ClientPaused), "pauses"),
+            (on(Mark::MemoryAnswersLost) || on(Mark::MemoryRestarted), "a memory that is away"),
+            (self.clocks == Clocks::Wild, "wild clocks"),
+            (on(Mark::NodeRestartedEmpty), "empty restarts"),
+        ];
+        let named: Vec<&str> = all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
+        if named.is_empty() { "none of these hardships".to_owned() } else { named.join(" + ") }
+    }
+
     /// Properties that this run's faults may break: its assumptions are not theirs.
     pub(crate) fn excuses(&self) -> BTreeMap<&'static str, &'static str> {
         let mut excuses = BTreeMap::new();
