@@ -67,8 +67,10 @@ pub(crate) fn trace(entries: &[Entry], world: &World, about: &About<'_>) -> Trac
         [lane(Host::Operator.to_string(), LaneKind::Operator), lane(RESOURCE.into(), LaneKind::Resource)];
     let assumption =
         |(name, value): &(&str, String)| Assumption { name: (*name).into(), value: value.clone() };
-    // What arrived before the beginning is over.
-    teller.messages.retain(|message| message.arrives != Some(0) && message.lost != Some(0));
+    // Of what was sent before the beginning, only what ends after it is still of interest.
+    teller
+        .messages
+        .retain(|message| message.sent > 0 || message.arrives.or(message.lost).is_some_and(|end| end > 0));
     Trace {
         schema: SCHEMA.into(),
         scenario: about.scenario.clone(),

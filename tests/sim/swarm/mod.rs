@@ -135,6 +135,7 @@ pub(crate) fn run_with_world(drawn: &Drawn) -> (Run, World) {
     }
     let entries = world.log.take();
     let mut findings = judge::judge(&entries, &world);
+    problems.extend(world.log.restless().map(|host| format!("{host} does not come to rest")));
     findings.problems.extend(problems);
     findings.marks.extend(trouble.made.keys());
     let simulated = Duration::from_micros(world.time.now());

@@ -78,11 +78,18 @@ struct Inner {
     entries: Vec<Entry>,
     // Fixed keys: the same in every process.
     hash: DefaultHasher,
+    /// The moment of the last entry, and how many there are of it.
+    moment: (u64, u32),
+    /// The host that never came to rest.
+    restless: Option<Host>,
 }
+
+/// No host has so much to do at one moment, unless it never comes to rest.
+const MOST_AT_ONCE: u32 = 50_000;
 
 impl Log {
     pub(crate) fn new(time: &TrueTime) -> Self {
-        let inner = Inner { entries: Vec::new(), hash: DefaultHasher::new() };
+        let inner = Inner { entries: Vec::new(), hash: DefaultHasher::new(), moment: (0, 0), restless: None };
         Self { time: time.clone(), inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -94,7 +101,20 @@ impl Log {
         let entry = Entry { at: self.time.now(), host, what };
         let mut inner = self.inner();
         entry.hash(&mut inner.hash);
+        inner.moment =
+            if inner.moment.0 == entry.at { (entry.at, inner.moment.1 + 1) } else { (entry.at, 0) };
         inner.entries.push(entry);
+        if inner.moment.1 > MOST_AT_ONCE {
+            inner.restless = Some(host);
+            drop(inner);
+            // Time would never go on: this ends the task that is to blame.
+            panic!("{host} does not come to rest");
+        }
+    }
+
+    /// A host that had something to do for ever at one moment.
+    pub(crate) fn restless(&self) -> Option<Host> {
+        self.inner().restless
     }
 
     pub(crate) fn note(&self, host: Host, text: impl Into<String>) {
