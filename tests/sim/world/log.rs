@@ -207,3 +207,18 @@ impl fmt::Display for Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_never_comes_to_rest_is_stopped_and_named() {
+        let log = Log::new(&TrueTime::default());
+        let busy = || (0..MOST_AT_ONCE).for_each(|_| log.add(Host::Worker(3), What::Done(0)));
+        busy();
+        assert_eq!(log.restless(), None, "a busy moment");
+        let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(busy));
+        assert!(stopped.is_err() && log.restless() == Some(Host::Worker(3)));
+    }
+}
