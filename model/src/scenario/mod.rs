@@ -4,6 +4,7 @@
 //! search is complete, and the exact length of the shortest trace where there is one. Anything else found is an error.
 
 mod describe;
+pub mod marks;
 mod registry;
 mod run;
 
