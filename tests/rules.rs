@@ -1,4 +1,5 @@
-//! Every rule of `docs/safety.md` is named by the code that keeps it and by a test that shows it.
+//! Every rule of `docs/safety.md` is named by the code that keeps it and by a test that shows it; and other promises of the
+//! documents that can be read off the tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,29 @@ fn every_file_that_a_rule_points_at_exists() {
             let found = path.contains('*') || homes.iter().any(|home| root.join(home).join(path).exists());
             assert!(found, "{path} does not exist: {line}");
         }
+    }
+}
+
+/// `cargo run` must mean the tour, and `cargo run --bin explore` the explorer: neither may be ambiguous.
+#[test]
+fn the_commands_of_the_readme_name_one_binary_each() {
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let told = std::process::Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let workspace: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let packages = workspace["packages"].as_array().expect("packages");
+    let default_runs: Vec<_> =
+        packages.iter().filter_map(|package| package["default_run"].as_str()).collect();
+    assert_eq!(default_runs, ["redfence"], "what `cargo run` runs");
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let is_binary = |target: &&serde_json::Value| target["kind"][0] == "bin";
+    let binaries: Vec<_> = targets.filter(is_binary).filter_map(|target| target["name"].as_str()).collect();
+    for name in ["redfence", "explore"] {
+        assert_eq!(binaries.iter().filter(|binary| **binary == name).count(), 1, "{name} in {binaries:?}");
     }
 }
 

@@ -13,6 +13,7 @@ mod judge;
 mod nodes;
 mod nodes_restart;
 mod orphans;
+mod recorded;
 mod release;
 mod setup;
 mod tokens;
@@ -38,6 +39,7 @@ fn main() {
         tokens::tests(),
         config::tests(),
         connections::tests(),
+        recorded::tests(),
     ];
     support::run_live(subjects.into_iter().flatten().collect());
 }
