@@ -79,7 +79,8 @@ impl Redlock {
         let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
         let found =
             ran.outcome.unwrap_or(Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all())));
-        tell(found);
+        let empty = ran.report.count(|answer| *answer == NodeAnswer::Empty);
+        tell(found, empty > 0);
         if found.is_ready() {
             self.first_start.ready.store(true, Ordering::Relaxed);
             *self.first_start.failed() = None;
@@ -185,15 +186,17 @@ impl Redlock {
     }
 }
 
-fn tell(found: Readiness) {
+/// Silent nodes are told by the error; only if there are `empty` ones beside them is it about a start.
+fn tell(found: Readiness, empty: bool) {
     match found {
         Readiness::Ready => {}
         Readiness::Started => tracing::info!(%found, "first start of fresh nodes"),
         Readiness::NotStarted(Outcome::InUse { empty }) => {
             tracing::error!(nodes = %empty, "empty nodes beside nodes in use: they lost their data and do not vote");
         }
-        Readiness::Unstarted { .. } | Readiness::NotStarted(_) => {
+        Readiness::Unstarted { .. } | Readiness::NotStarted(_) if empty => {
             tracing::warn!(%found, "fresh nodes cannot start before all nodes answer");
         }
+        Readiness::Unstarted { .. } | Readiness::NotStarted(_) => {}
     }
 }
