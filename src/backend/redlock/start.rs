@@ -86,7 +86,8 @@ impl Redlock {
             *self.first_start.failed() = None;
             return Ok(());
         }
-        if matches!(found, Readiness::NotStarted(_)) {
+        // Where no node was seen empty there was nothing to start: nodes that come up fresh in a moment need not wait.
+        if empty > 0 && matches!(found, Readiness::NotStarted(_)) {
             *self.first_start.failed() = Some(FailedStart { at: Instant::now(), refused: ran.refused });
         }
         let (reason, elapsed) = (AcquireFailure::NoQuorum, self.clock.now().since(begun));
