@@ -11,9 +11,9 @@ use crate::proto::FencingToken;
 ///
 /// let mut document = Guarded::default();
 /// let (old, new) = (Some(FencingToken(1)), Some(FencingToken(2)));
-/// assert_eq!(document.read(old), Read::Missing);
+/// assert_eq!(document.read(old), Read::Missing { version: 0 });
 /// // The lease of token 1 has ended; another holder reads, and that alone shuts the old one out.
-/// assert_eq!(document.read(new), Read::Missing);
+/// assert_eq!(document.read(new), Read::Missing { version: 0 });
 /// let late = document.write("from the past", old, None, Operation(7));
 /// assert_eq!(late, Written::Fenced { seen: FencingToken(2) });
 /// assert_eq!(document.write("now", new, None, Operation(8)), Written::Applied { version: 1 });
@@ -38,8 +38,11 @@ pub enum Read<V> {
         /// How often it has been written.
         version: u64,
     },
-    /// It was never written: version 0.
-    Missing,
+    /// Nothing is there: never written (version 0), or removed.
+    Missing {
+        /// How often it has been written or removed.
+        version: u64,
+    },
     /// A larger token has been seen: whoever shows this one has lost its lease to another.
     Fenced {
         /// The largest token seen.
@@ -62,8 +65,11 @@ pub enum Written<V> {
         /// Its version.
         version: u64,
     },
-    /// Not done: it was computed from a version that never was; nothing is there.
-    Missing,
+    /// Not done: it was computed from another version, and nothing is there now.
+    Missing {
+        /// How often it has been written or removed.
+        version: u64,
+    },
     /// Not done, and never will be: a larger token has been seen.
     Fenced {
         /// The largest token seen.
@@ -91,7 +97,7 @@ impl<V: Clone> Guarded<V> {
             return Read::Fenced { seen };
         }
         let version = self.version;
-        self.value.clone().map_or(Read::Missing, |value| Read::Value { value, version })
+        self.value.clone().map_or(Read::Missing { version }, |value| Read::Value { value, version })
     }
 
     /// Writes, if the token is not smaller than any seen, and the version is the expected one.
@@ -105,6 +111,27 @@ impl<V: Clone> Guarded<V> {
         expected: Option<u64>,
         operation: Operation,
     ) -> Written<V> {
+        self.put(Some(value), token, expected, operation)
+    }
+
+    /// Removes the value, under the same rules as a [`write`](Self::write). The version goes on counting and the mark stays:
+    /// a value that is written again later is not one that starts anew.
+    pub fn remove(
+        &mut self,
+        token: Option<FencingToken>,
+        expected: Option<u64>,
+        operation: Operation,
+    ) -> Written<V> {
+        self.put(None, token, expected, operation)
+    }
+
+    fn put(
+        &mut self,
+        value: Option<V>,
+        token: Option<FencingToken>,
+        expected: Option<u64>,
+        operation: Operation,
+    ) -> Written<V> {
         // Before the token: a write that is done stays done, also when its holder has been shut out meanwhile.
         if let Some(version) = self.applied.version(operation) {
             return Written::Applied { version };
@@ -114,9 +141,10 @@ impl<V: Clone> Guarded<V> {
         }
         if expected.is_some_and(|expected| expected != self.version) {
             let version = self.version;
-            return self.value.clone().map_or(Written::Missing, |value| Written::Conflict { value, version });
+            let missing = Written::Missing { version };
+            return self.value.clone().map_or(missing, |value| Written::Conflict { value, version });
         }
-        self.value = Some(value);
+        self.value = value;
         self.version += 1;
         self.applied.note(operation, self.version);
         Written::Applied { version: self.version }
@@ -132,7 +160,7 @@ impl<V: Clone> Guarded<V> {
         self.value.as_ref()
     }
 
-    /// How often it has been written.
+    /// How often it has been written or removed.
     pub const fn version(&self) -> u64 {
         self.version
     }
@@ -140,6 +168,11 @@ impl<V: Clone> Guarded<V> {
     /// The largest token seen.
     pub const fn seen(&self) -> Option<FencingToken> {
         self.seen
+    }
+
+    /// Forgets the largest token seen: for a store that is moved to a lock with other numbers.
+    pub fn forget_tokens(&mut self) {
+        self.seen = None;
     }
 
     /// Whether this operation was applied, as far as is remembered; see [`REMEMBERED`](super::REMEMBERED).
@@ -203,7 +236,7 @@ mod tests {
     #[test]
     fn a_write_from_a_version_that_has_passed_is_a_conflict() {
         let mut counter = Guarded::default();
-        assert_eq!(counter.compare_and_set(1, 5, Operation(1)), Written::Missing);
+        assert_eq!(counter.compare_and_set(1, 5, Operation(1)), Written::Missing { version: 0 });
         assert_eq!(counter.compare_and_set(0, 5, Operation(2)), applied(1));
         assert_eq!(counter.compare_and_set(0, 6, Operation(3)), Written::Conflict { value: 5, version: 1 });
         // A refused operation may be tried again, from what is there now.
@@ -226,7 +259,7 @@ mod tests {
     /// What a history of accesses must look like, said without any state but the history itself.
     #[derive(Default)]
     struct Twin {
-        writes: Vec<(Operation, u64)>,
+        writes: Vec<(Operation, Option<u64>)>,
         shown: Vec<u64>,
     }
 
@@ -242,16 +275,17 @@ mod tests {
         }
 
         fn read(&mut self, token: Option<u64>) -> Read<u64> {
+            let version = self.writes.len() as u64;
             match (self.fences(token), self.writes.last()) {
                 (Some(seen), _) => Read::Fenced { seen },
-                (None, None) => Read::Missing,
-                (None, Some((_, value))) => at(*value, self.writes.len() as u64),
+                (None, Some((_, Some(value)))) => at(*value, version),
+                (None, _) => Read::Missing { version },
             }
         }
 
         fn write(
             &mut self,
-            value: u64,
+            value: Option<u64>,
             token: Option<u64>,
             expected: Option<u64>,
             operation: Operation,
@@ -264,10 +298,10 @@ mod tests {
             }
             let version = self.writes.len() as u64;
             match (expected, self.writes.last()) {
-                (Some(expected), None) if expected != 0 => Written::Missing,
-                (Some(expected), Some((_, value))) if expected != version => {
+                (Some(expected), Some((_, Some(value)))) if expected != version => {
                     Written::Conflict { value: *value, version }
                 }
+                (Some(expected), _) if expected != version => Written::Missing { version },
                 _ => {
                     self.writes.push((operation, value));
                     applied(version + 1)
@@ -280,18 +314,23 @@ mod tests {
         #[test]
         fn any_accesses_are_answered_as_their_history_says(
             accesses in prop::collection::vec(
-                (any::<bool>(), prop::option::of(1_u64..6), prop::option::of(0_u64..5), 0_u128..12),
+                (0..3, prop::option::of(1_u64..6), prop::option::of(0_u64..5), 0_u128..12),
                 0..60,
             )
         ) {
             let (mut guarded, mut twin) = (Guarded::default(), Twin::default());
-            for (number, (write, shown, expected, operation)) in accesses.into_iter().enumerate() {
-                let (value, operation) = (number as u64, Operation(operation));
-                if write {
-                    let answer = guarded.write(value, shown.map(FencingToken), expected, operation);
-                    prop_assert_eq!(answer, twin.write(value, shown, expected, operation));
-                } else {
-                    prop_assert_eq!(guarded.read(shown.map(FencingToken)), twin.read(shown));
+            for (number, (what, shown, expected, operation)) in accesses.into_iter().enumerate() {
+                let (value, token, operation) = (number as u64, shown.map(FencingToken), Operation(operation));
+                match what {
+                    0 => prop_assert_eq!(guarded.read(token), twin.read(shown)),
+                    1 => prop_assert_eq!(
+                        guarded.write(value, token, expected, operation),
+                        twin.write(Some(value), shown, expected, operation)
+                    ),
+                    _ => prop_assert_eq!(
+                        guarded.remove(token, expected, operation),
+                        twin.write(None, shown, expected, operation)
+                    ),
                 }
             }
         }

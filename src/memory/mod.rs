@@ -5,11 +5,21 @@
 //! smaller ones; it counts versions, so that a writer may say what its write was computed from; and it knows the writes it has
 //! done by their operations, so that a write whose answer was lost can be sent again.
 //!
-//! *Architecture invariant: this room does no IO and reads no clock. Stores keep a [`Guarded`] value, or say the same in their own
-//! language.*
+//! `guarded`, `operation` and `fence` say what that means, and do no IO and read no clock. A [`Store`] keeps such values: in this
+//! process, in SQLite, in Redis, in PostgreSQL, each saying the same in its own language.
 
+mod fence;
 mod guarded;
+#[cfg(feature = "memory")]
+mod in_process;
 mod operation;
+#[cfg(feature = "memory")]
+mod store;
 
+pub use fence::{BackendId, Fence};
 pub use guarded::{Guarded, Read, Written};
+#[cfg(feature = "memory")]
+pub use in_process::InProcessStore;
 pub use operation::{Operation, REMEMBERED};
+#[cfg(feature = "memory")]
+pub use store::{Change, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreError};

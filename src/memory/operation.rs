@@ -6,6 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Operation(pub u128);
 
+#[cfg(feature = "memory")]
+impl Operation {
+    /// A fresh one: 122 random bits.
+    pub fn draw() -> Self {
+        Self(uuid::Uuid::new_v4().as_u128())
+    }
+}
+
 /// Operations that one value remembers.
 ///
 /// The rule: an operation is forgotten once this many later ones have been applied to the same value. So a writer that does not

@@ -119,7 +119,7 @@ impl Cell {
     fn read(&mut self, token: Option<FencingToken>) -> Access {
         match self.0.read(token) {
             Read::Fenced { .. } => Access::Fenced,
-            Read::Value { .. } | Read::Missing => Access::Value(self.value()),
+            Read::Value { .. } | Read::Missing { .. } => Access::Value(self.value()),
         }
     }
 

@@ -89,7 +89,7 @@ impl Store {
         let said = match ask {
             Ask::Read => match counter.read(shown) {
                 Read::Value { value, version } => Said::Value { value, version },
-                Read::Missing => Said::Value { value: 0, version: 0 },
+                Read::Missing { version } => Said::Value { value: 0, version },
                 Read::Fenced { .. } => Said::Fenced,
             },
             Ask::Write { value, operation, .. } => {
