@@ -8,8 +8,8 @@ use redfence::lock::error::{AcquireError, ExtendError};
 use redfence::lock::report::NodeAnswer;
 use redfence::lock::{LockGuard, ReleaseOutcome};
 
-use crate::setup::{LONG, NAME, Proxied, SOON, locks, ms, warm};
-use crate::support::{Cluster, Live, Restart, Stopwatch, eventually, live_tests};
+use crate::setup::{LONG, NAME, Proxied, SOON, locks, measured, ms, warm};
+use crate::support::{Cluster, Live, RedisServer, Restart, Stopwatch, eventually, live_tests};
 
 pub(crate) fn tests() -> Vec<Live> {
     live_tests![
@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Live> {
             b75_a_node_that_comes_back_empty_helps_nobody_to_a_second_majority,
             a_node_that_comes_back_empty_does_not_vote_until_it_is_re_admitted,
             a_first_start_that_died_half_way_is_completed_by_the_next_client,
+            a_handle_that_found_no_node_starts_the_fresh_nodes_that_come_later,
             a_handle_serves_on_after_all_nodes_were_restarted,
             killed_connections_come_back_by_themselves,
             a_connection_cut_under_a_request_costs_at_most_a_retry
@@ -141,6 +142,22 @@ async fn a_first_start_that_died_half_way_is_completed_by_the_next_client() {
     let guard = ours.acquire(NAME, LONG).await.expect("all nodes answer now");
     assert_eq!(epochs(), [Some(1); 5]);
     assert!(guard.token().is_some_and(|token| token.0 > 70), "{guard:?}");
+    guard.release().await;
+}
+
+/// Finding nobody says nothing about a first start, and must not put one off.
+async fn a_handle_that_found_no_node_starts_the_fresh_nodes_that_come_later() {
+    let nodes = Cluster::start(3);
+    let locks = locks(&nodes);
+    nodes.iter().for_each(RedisServer::kill);
+    let error = locks.try_acquire(NAME).await.expect_err("nobody is there");
+    assert!(matches!(error, AcquireError::NoQuorum { .. }), "{error}");
+    nodes.iter().for_each(|node| node.restart(Restart::KeepData));
+    let watch = Stopwatch::start();
+    let guard = locks.acquire(NAME, SOON).await.expect("fresh nodes");
+    measured("first start", "after all nodes came", watch.elapsed());
+    // A start that is put off is put off for five seconds.
+    assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
     guard.release().await;
 }
 
