@@ -1,6 +1,7 @@
 //! Counting states that differ only in the numbering of nodes and clients once changes no verdict.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use redfence_model::check::Control;
@@ -87,6 +88,62 @@ fn fewer_steps_find_what_all_steps_find() {
     assert!(compared >= 12, "{compared} wrong edits");
 }
 
+/// Of two states that are counted once only one is gone on from; what the other leads to must be found all the same.
+#[test]
+fn states_with_one_fingerprint_lead_to_the_same() {
+    let most =
+        std::env::var("REDFENCE_SYMMETRY_STATES").map_or(6_000, |most| most.parse().expect("a number"));
+    let mut compared = 0;
+    // Not under wrong edits: they may be partial to a node.
+    for scenario in scenario::all().into_iter().filter(|scenario| scenario.mutant.is_none()) {
+        let settings = scenario.settings;
+        compared += match (settings.nodes, settings.clients) {
+            (2, 2) => compare_futures(scenario.name, &World::<2, 2>::new(settings), most),
+            (3, 1) => compare_futures(scenario.name, &World::<3, 1>::new(settings), most),
+            (3, 2) => compare_futures(scenario.name, &World::<3, 2>::new(settings), most),
+            (3, 3) => compare_futures(scenario.name, &World::<3, 3>::new(settings), most),
+            (4, 2) => compare_futures(scenario.name, &World::<4, 2>::new(settings), most),
+            _ => 0,
+        };
+    }
+    println!("{compared} states have the future of another");
+    assert!(compared > 100_000, "{compared} states were met under two numberings");
+}
+
+/// Goes on from any state met, in no order: near the beginning all is alike.
+fn compare_futures<const N: usize, const C: usize>(name: &str, world: &World<N, C>, most: usize) -> usize {
+    let concrete = |state: &State<N, C>| State { symmetric: false, ..state.clone() }.fingerprint();
+    let mut futures: HashMap<u64, (State<N, C>, BTreeSet<u64>)> = HashMap::new();
+    let (mut seen, mut open) = (HashSet::new(), vec![world.start()]);
+    let (mut random, mut compared) = (42, 0);
+    while seen.len() < most && !open.is_empty() {
+        let state = open.swap_remove(draw(&mut random) % open.len());
+        if !seen.insert(concrete(&state)) {
+            continue;
+        }
+        let mut actions = Vec::new();
+        world.enabled(&state, &mut actions);
+        let next: Vec<_> = actions.iter().map(|&action| world.step(&state, action)).collect();
+        let future: BTreeSet<u64> = next.iter().map(State::fingerprint).collect();
+        match futures.entry(state.fingerprint()) {
+            Entry::Vacant(empty) => _ = empty.insert((state, future)),
+            Entry::Occupied(other) => {
+                let (twin, known) = other.get();
+                let differ: Vec<_> = known.symmetric_difference(&future).collect();
+                assert!(differ.is_empty(), "{name}: {differ:?}\n{state:#?}\nand its twin\n{twin:#?}");
+                compared += 1;
+            }
+        }
+        open.extend(next);
+    }
+    compared
+}
+
+fn draw(random: &mut u64) -> usize {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 33) as usize
+}
+
 fn hash(state: &State<3, 2>) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
@@ -126,8 +183,7 @@ fn renumbered_paths_lead_to_states_with_one_fingerprint() {
             if actions.is_empty() {
                 break;
             }
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let action = actions[(random >> 33) as usize % actions.len()];
+            let action = actions[draw(&mut random) % actions.len()];
             state = world.step(&state, action);
             other = world.step(&other, renumbered(action));
             path.push(action);

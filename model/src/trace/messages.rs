@@ -119,7 +119,7 @@ impl<const N: usize, const C: usize> Post<N, C> {
                 self.arrives(current, number);
                 true
             }
-            Action::Hear { client: who, nodes } if who == client && nodes >> node & 1 == 1 => {
+            Action::Hear { client: who, nodes, .. } if who == client && nodes >> node & 1 == 1 => {
                 self.arrives(current, number);
                 true
             }

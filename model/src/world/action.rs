@@ -67,6 +67,8 @@ pub enum Action {
         client: u8,
         /// From where: one bit for each node.
         nodes: u8,
+        /// In which order, where that makes a difference: the first, the second.
+        order: u8,
     },
     /// A client gives up waiting for a node and connects anew.
     GiveUp {
@@ -197,8 +199,8 @@ pub(super) fn enabled<const N: usize, const C: usize>(
             client_steps(settings, state, client, id, actions);
         }
         if settings.economy >= Economy::Terse {
-            let sets = Hearing::new(config, client, &state.links[index]).sets();
-            actions.extend(sets.map(|nodes| Action::Hear { client: id, nodes }));
+            let hearing = Hearing::new(config, client, &state.links[index]);
+            actions.extend(hearing.choices().map(|(nodes, order)| Action::Hear { client: id, nodes, order }));
         }
         for (at, node) in ids(N) {
             link_steps(settings, state, (index, id), (at, node), actions);
@@ -336,11 +338,14 @@ fn undisturbed<const N: usize, const C: usize>(settings: &Settings, state: &Stat
     }
     // One that dies may leave a claim unsent.
     let claims = !left(state, Fault::OperatorCrash);
-    ids(N).find_map(|(at, node)| match operator.call(at)? {
-        Request::Inspect => Some(Action::OperatorAsks { operator: id, node }),
-        Request::Claim { .. } if claims => Some(Action::OperatorAsks { operator: id, node }),
-        _ => None,
-    })
+    let asked = ids(N).filter(|(at, _)| match operator.call(*at) {
+        Some(Request::Inspect) => true,
+        Some(Request::Claim { .. }) => claims,
+        _ => false,
+    });
+    // By what the node is, not by its number: states that are counted once must go on alike.
+    let (_, node) = asked.min_by_key(|(at, _)| state.column(*at))?;
+    Some(Action::OperatorAsks { operator: id, node })
 }
 
 /// Whether there is something to bring back: where no node is empty and all have one epoch, the shipped run would end at once.

@@ -10,7 +10,7 @@ use ahash::{AHasher, RandomState};
 use redfence::proto::{ByNode, NodeId};
 
 use super::operator::Operator;
-use super::state::{Client, Node, Resource, State};
+use super::state::{Client, Node, Resource, Signer, State};
 
 fn hasher() -> AHasher {
     use std::hash::BuildHasher;
@@ -24,6 +24,15 @@ fn mix(feed: impl FnOnce(&mut AHasher)) -> u64 {
     hasher.finish()
 }
 
+/// What a client's connections are like, whichever node each is to, tells most clients apart.
+fn rank<const N: usize>(shared: u64, mut cells: [u64; N]) -> u64 {
+    cells.sort_unstable();
+    mix(|h| {
+        h.write_u64(shared);
+        cells.iter().for_each(|&cell| h.write_u64(cell));
+    })
+}
+
 impl<const N: usize, const C: usize> State<N, C> {
     /// The state as one number.
     pub fn fingerprint(&self) -> u64 {
@@ -34,15 +43,7 @@ impl<const N: usize, const C: usize> State<N, C> {
         if !self.symmetric {
             return self.numbered(&identity, &shared, &cells, false);
         }
-        // What a client's connections are like, whichever node each is to, tells most clients apart.
-        let rank: [u64; C] = std::array::from_fn(|index| {
-            let mut cells = cells[index];
-            cells.sort_unstable();
-            mix(|h| {
-                h.write_u64(shared[index]);
-                cells.iter().for_each(|&cell| h.write_u64(cell));
-            })
-        });
+        let rank: [u64; C] = std::array::from_fn(|index| rank(shared[index], cells[index]));
         let mut order = identity;
         order.sort_unstable_by_key(|&index| rank[index]);
         let mut least = u64::MAX;
@@ -79,6 +80,26 @@ impl<const N: usize, const C: usize> State<N, C> {
             if let Some(session) = &self.clients[index].session {
                 session.hash_node(NodeId::new(at), h);
             }
+        })
+    }
+
+    /// What is known of a node, whatever it and the clients are called: for choosing one of several.
+    pub(super) fn column(&self, at: usize) -> u64 {
+        let node = &self.nodes[at];
+        let mut clients: [u64; C] = std::array::from_fn(|index| {
+            let signed = node.signer.client().is_some_and(|client| usize::from(client) == index);
+            let cells: [u64; N] = std::array::from_fn(|at| self.cell_digest(index, at));
+            mix(|h| {
+                h.write_u64(rank(self.client_digest(&self.clients[index]), cells));
+                h.write_u64(cells[at]);
+                h.write_u8(if signed { node.signer.attempt() + 1 } else { 0 });
+            })
+        });
+        clients.sort_unstable();
+        mix(|h| {
+            h.write_u64(Node { signer: Signer::NOBODY, ..*node }.word(&[]));
+            clients.iter().for_each(|&client| h.write_u64(client));
+            self.operators.iter().for_each(|operator| operator.hash_node(NodeId::new(at), h));
         })
     }
 

@@ -58,7 +58,7 @@ pub fn sentence<const N: usize, const C: usize>(
             let told = heard(packet, answer);
             format!("{} hears from node {node}: {told}{}", name(client), outcome(before, after, client))
         }
-        Action::Hear { client, nodes } => {
+        Action::Hear { client, nodes, .. } => {
             let told = (0u8..8).filter(|node| nodes >> node & 1 == 1).filter_map(|node| {
                 let Slot::Answered(packet, answer) = link(client, node).slot else { return None };
                 Some(format!("from node {node}: {}", heard(packet, answer)))

@@ -50,10 +50,10 @@ impl<const N: usize, const C: usize> Stepper<'_, N, C> {
             }
             Action::Refuse { client, node } => self.refuse(client, node),
             Action::Deliver { client, node } => self.deliver(client, node),
-            Action::Hear { client, nodes } => {
+            Action::Hear { client, nodes, order } => {
                 let index = usize::from(client);
                 let hearing = Hearing::new(self.config, &self.state.clients[index], &self.state.links[index]);
-                hearing.order(nodes).into_iter().for_each(|node| self.deliver(client, node));
+                hearing.order(nodes, order).into_iter().for_each(|node| self.deliver(client, node));
             }
             Action::GiveUp { client, node } => self.give_up(client, node),
             Action::Late { client, node } => self.late(client, node),
