@@ -35,8 +35,8 @@ pub enum Readmitted {
         /// The number they start from.
         floor: u64,
     },
-    /// Fewer than a quorum of nodes still have their numbers. Nothing was changed, and nothing but a first start with a floor above
-    /// every token ever used helps.
+    /// Fewer than a quorum of nodes still have their numbers, whatever those that did not answer have. Nothing was changed, and
+    /// nothing but a first start with a floor above every token ever used helps.
     TooFew {
         /// Nodes that have an epoch.
         intact: NodeSet,
@@ -122,7 +122,7 @@ impl<const MAX: usize> Readmit<MAX> {
                 if seen.iter().flatten().count() + silent.len() < self.quorum.nodes() {
                     return None;
                 }
-                Next::plan(self.quorum, self.draw, seen)
+                Next::plan(self.quorum, self.draw, seen, *silent)
             }
             Phase::Working(work) => {
                 if !work.asked.remove(node) {
@@ -165,7 +165,7 @@ enum Next {
 }
 
 impl Next {
-    fn plan(quorum: Quorum, draw: u64, seen: &[Option<Standing>]) -> Self {
+    fn plan(quorum: Quorum, draw: u64, seen: &[Option<Standing>], silent: NodeSet) -> Self {
         let is = |test: fn(&Standing) -> bool| -> NodeSet {
             let matching = seen.iter().enumerate().filter(|(_, node)| node.as_ref().is_some_and(test));
             matching.map(|(index, _)| NodeId::new(index)).collect()
@@ -178,7 +178,11 @@ impl Next {
             return Self::End(Readmitted::NotNeeded);
         }
         if intact.len() < quorum.needed() && !mutated!(ReadmitMinority) {
-            return Self::End(Readmitted::TooFew { intact });
+            // Who is only silent may have its numbers still: that is no loss to be told of, and the next run finds it.
+            let lost = intact.len() + silent.len() < quorum.needed();
+            let outcome =
+                if lost { Readmitted::TooFew { intact } } else { Readmitted::Stopped { at: silent } };
+            return Self::End(outcome);
         }
         let told = |node: &Standing| match *node {
             Standing::Empty { claim } => claim,
@@ -317,8 +321,21 @@ mod tests {
         let mut nodes = [NodeState::default(), NodeState::default(), stood(1, 4)];
         assert_eq!(run(5, &mut nodes, &[]), Readmitted::TooFew { intact: only(2) });
         assert_eq!(nodes, [NodeState::default(), NodeState::default(), stood(1, 4)]);
+    }
+
+    /// A node that is away for a moment must not be given up for lost.
+    #[test]
+    fn nodes_that_do_not_answer_are_not_counted_as_lost() {
         let mut nodes = [stood(1, 7), NodeState::default(), stood(1, 4)];
-        assert_eq!(run(5, &mut nodes, &[0]), Readmitted::TooFew { intact: only(2) });
+        assert_eq!(run(5, &mut nodes, &[0]), Readmitted::Stopped { at: only(0) });
+        let mut nodes = [NodeState::default(), NodeState::default(), stood(1, 4), stood(1, 4), stood(1, 5)];
+        let away = [2, 4].map(NodeId::new).into_iter().collect();
+        assert_eq!(run(5, &mut nodes, &[2, 4]), Readmitted::Stopped { at: away });
+        let mut nodes =
+            [NodeState::default(), NodeState::default(), NodeState::default(), stood(1, 4), stood(1, 5)];
+        assert_eq!(run(5, &mut nodes, &[4]), Readmitted::TooFew { intact: only(3) });
+        let mut nodes = [stood(1, 7); 3];
+        assert_eq!(run(5, &mut nodes, &[0]), Readmitted::NotNeeded);
     }
 
     #[test]

@@ -91,6 +91,9 @@ impl Sweep {
                         if self.progress {
                             lock(&summary).tell(begun, &self.seeds);
                         }
+                        if failed && self.progress {
+                            eprintln!("failed; {}", replay(seed, self.strategy));
+                        }
                     }
                 });
             }

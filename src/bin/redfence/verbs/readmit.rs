@@ -47,8 +47,7 @@ pub(crate) async fn run(global: &Global) -> Result<Exit, Failure> {
             ));
         }
         Readmitted::Stopped { at } => {
-            let what =
-                format!("stopped half-way, which harms no token: no agreement from {}", named(at).join(", "));
+            let what = format!("stopped, which harms no token: no agreement from {}", named(at).join(", "));
             return Err(Failure::new(Exit::NoQuorum, what)
                 .next("make sure that no other readmit runs and that these nodes answer, and run it again"));
         }
