@@ -30,6 +30,52 @@ pub enum ConfigError {
         /// Second place in the list, from 1.
         second: usize,
     },
+    /// More than one kind of back end was given.
+    #[error("one lock has one back end, but {first} and {second} are given")]
+    SeveralBackends {
+        /// One of them.
+        first: &'static str,
+        /// Another.
+        second: &'static str,
+    },
+    /// The back end is not in this build.
+    #[error("{backend} is not in this build of redfence: build it with the cargo feature {backend:?}{needs}")]
+    NotCompiled {
+        /// The back end, and the name of its feature.
+        backend: &'static str,
+        /// What else the build needs.
+        needs: &'static str,
+    },
+    /// Something that this back end does not have.
+    #[error("{what} is not for {backend}")]
+    NotForBackend {
+        /// What was asked for.
+        what: &'static str,
+        /// The back end.
+        backend: &'static str,
+    },
+    /// An address of etcd or ZooKeeper that cannot be read.
+    #[error("{backend} endpoint {address:?}: {reason}; expected {expected}")]
+    BadEndpoint {
+        /// The back end.
+        backend: &'static str,
+        /// As given, without credentials.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+        /// The form of a right one.
+        expected: &'static str,
+    },
+    /// A longer TTL than the one that was granted, where a lease lives by the TTL of its grant.
+    #[error(
+        "ttl {asked:?}: the lock was granted {granted:?}, and is renewed for as long as that; ask for more when acquiring"
+    )]
+    TtlFixed {
+        /// The TTL asked for.
+        asked: Duration,
+        /// The TTL granted.
+        granted: Duration,
+    },
     /// A node address that cannot be read.
     #[error(
         "node {address:?}: {reason}; expected redis://[user:password@]host:port, rediss://.. or unix:///path"
@@ -134,6 +180,17 @@ pub enum AcquireError {
         /// What every node said.
         report: Report,
     },
+    /// Its place in the queue was gone before its turn came: this process was frozen or cut off for longer than the TTL, or somebody
+    /// removed the place. It was **not** given the lock.
+    #[error(
+        "the place in the queue for {resource:?} was lost after {waited:.1?}: its lease ended or was removed"
+    )]
+    PlaceLost {
+        /// The resource.
+        resource: String,
+        /// Time spent.
+        waited: Duration,
+    },
     /// Too many nodes are down, silent or empty. Page someone.
     #[error(
         "no quorum for {resource:?}: {needed} of {nodes} nodes are needed (waited {waited:.1?}, {attempts} attempts) [{report}]"
@@ -206,9 +263,12 @@ impl AcquireError {
 
     /// The same error, after this much waiting.
     pub(crate) fn after(mut self, spent: Duration, made: u32) -> Self {
-        if let Self::Contended { waited, attempts, .. } | Self::NoQuorum { waited, attempts, .. } = &mut self
-        {
-            (*waited, *attempts) = (spent, made);
+        match &mut self {
+            Self::Contended { waited, attempts, .. } | Self::NoQuorum { waited, attempts, .. } => {
+                (*waited, *attempts) = (spent, made);
+            }
+            Self::PlaceLost { waited, .. } => *waited = spent,
+            _ => {}
         }
         self
     }
@@ -221,7 +281,7 @@ impl AcquireError {
             | Self::ValidityExhausted { report, .. }
             | Self::NotALock { report, .. }
             | Self::Unusable { report, .. } => Some(report),
-            Self::Config(_) | Self::Shutdown => None,
+            Self::PlaceLost { .. } | Self::Config(_) | Self::Shutdown => None,
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The public face of the lock, the same for every back end.
 //!
 //! `options` finds what cannot work, `wait` tries until it works, `guard` and `hold` are what the holder has, `scope` runs work
-//! under a lock, `clock` is the only place that reads a clock, `record` lets an attempt be run again, `report` and `error` say what
+//! under a lock, `capabilities` says how back ends differ, `clock` is the only place that reads a clock, `record` lets an attempt be run again, `report` and `error` say what
 //! each node said.
 
+mod capabilities;
 pub mod clock;
 pub mod error;
 mod guard;
 pub(crate) mod hold;
-mod options;
+pub(crate) mod options;
 pub mod record;
 pub mod report;
 mod scope;
@@ -17,6 +18,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use capabilities::Capabilities;
 pub use guard::LockGuard;
 pub use hold::{Lease, Released};
 pub use options::{LockBuilder, MAX_RESOURCE_BYTES};
@@ -29,15 +31,15 @@ pub use crate::proto::first_start::Outcome as InitOutcome;
 pub use crate::proto::readmit::Readmitted;
 pub use crate::proto::session::{LostReason, Mode, ReleaseOutcome};
 
-use crate::backend::redlock::Redlock;
+use crate::backend::Backend;
 use crate::proto::first_start::Start;
 use crate::proto::message::MAX_NUMBER;
-use crate::proto::{NodeSet, Owner, Quorum, Request};
+use crate::proto::{NodeSet, Owner, Quorum};
 use error::{AcquireError, ConfigError};
 use options::Defaults;
 use report::{NodeError, Report};
 
-/// A distributed lock on a quorum of independent nodes.
+/// A distributed lock on a quorum of independent Redis nodes, on etcd or on ZooKeeper.
 ///
 /// One value serves any number of resources and tasks; clones share their connections. Nothing is connected until it is needed.
 ///
@@ -67,7 +69,7 @@ pub struct DistributedLock {
 
 #[derive(Debug)]
 struct Inner {
-    backend: Redlock,
+    backend: Backend,
     defaults: Defaults,
 }
 
@@ -77,7 +79,7 @@ impl DistributedLock {
         LockBuilder::default()
     }
 
-    fn new(backend: Redlock, defaults: Defaults) -> Self {
+    fn new(backend: Backend, defaults: Defaults) -> Self {
         Self { inner: Arc::new(Inner { backend, defaults }) }
     }
 
@@ -93,8 +95,9 @@ impl DistributedLock {
 
     /// Tries until it works, for at most `wait`.
     ///
-    /// Woken by the release, and backstopped by the holder's remaining TTL and by polling with jitter; it never spins. There is no
-    /// queue: waiters race. Cancel-safe: dropping the future leaves no key behind.
+    /// Woken by the release, and backstopped by the holder's remaining TTL and by polling with jitter; it never spins. On Redis there
+    /// is no queue: waiters race; on etcd and ZooKeeper they are served in order. Cancel-safe: dropping the future leaves no key
+    /// behind.
     ///
     /// # Errors
     /// What the last attempt met, when the time is over; at once what waiting cannot cure.
@@ -127,14 +130,24 @@ impl DistributedLock {
         self.on(resource).wait(wait).run(work).await
     }
 
-    /// How many nodes there are, and how many must agree.
-    pub fn quorum(&self) -> Quorum {
-        self.inner.backend.settings.quorum
+    /// What the back end can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.backend.capabilities()
     }
 
-    /// The addresses of the nodes, without credentials.
+    /// Where the locks are: `redlock`, `etcd` or `zookeeper`.
+    pub fn backend_name(&self) -> &'static str {
+        self.inner.backend.name()
+    }
+
+    /// How many nodes there are, and how many must agree. One of one for etcd and ZooKeeper, which vote within themselves.
+    pub fn quorum(&self) -> Quorum {
+        self.inner.backend.quorum()
+    }
+
+    /// The addresses of the nodes, without credentials; one for the whole of etcd or ZooKeeper.
     pub fn addresses(&self) -> Vec<String> {
-        self.inner.backend.nodes().iter().map(|node| node.address.clone()).collect()
+        self.inner.backend.addresses()
     }
 
     /// What every node knows of a lock: address, and what it said. Changes nothing.
@@ -155,7 +168,7 @@ impl DistributedLock {
     /// If the resource name cannot be one.
     pub async fn release_owner(&self, resource: &str, owner: Owner) -> Result<Report, ConfigError> {
         let resource = self.checked(resource)?;
-        Ok(self.inner.backend.ask_all(&resource, Request::Release { owner }).await)
+        Ok(self.inner.backend.release_owner(&resource, owner).await)
     }
 
     /// Extends a lock by its owner value: for scripts. Prefer [`LockGuard::extend`].
@@ -171,8 +184,8 @@ impl DistributedLock {
         ttl: Duration,
     ) -> Result<Report, ConfigError> {
         let resource = self.checked(resource)?;
-        let ttl = options::checked_ttl(ttl, self.inner.backend.settings.drift)?;
-        Ok(self.inner.backend.ask_all(&resource, Request::Extend { owner, ttl }).await)
+        let ttl = options::checked_ttl(ttl, self.inner.backend.drift())?;
+        self.inner.backend.extend_owner(&resource, owner, ttl).await
     }
 
     /// Gives a cluster of empty nodes its first epoch: what `redfence init` does. Refused if any node has one.
@@ -181,23 +194,28 @@ impl DistributedLock {
     /// largest token ever used.
     ///
     /// # Errors
-    /// If the floor leaves no numbers: tokens end at 2^53 - 1.
+    /// If the floor leaves no numbers: tokens end at 2^53 - 1. If the back end is not Redlock: [`ConfigError::NotForBackend`].
     pub async fn init(&self, floor: u64) -> Result<InitOutcome, ConfigError> {
         if floor >= MAX_NUMBER {
             return Err(ConfigError::Floor { floor, most: MAX_NUMBER - 1 });
         }
+        let redlock = self.inner.backend.redlock("a first start")?;
         // Random, so that it cannot equal the epoch of any other cluster that these nodes might meet.
-        let epoch = (self.inner.backend.entropy().owner().0 as u64 >> 16) | 2;
-        Ok(self.inner.backend.first_start(Start::Operator { epoch, floor }).await)
+        let epoch = (redlock.entropy().owner().0 as u64 >> 16) | 2;
+        Ok(redlock.first_start(Start::Operator { epoch, floor }).await)
     }
 
     /// Brings nodes that lost their data back, into a new epoch and above every number: what `redfence readmit` does (`R10`).
     ///
     /// One run at a time, over all clients: the one before has ended, or its process is dead. Tokens are right whenever it runs;
     /// for mutual exclusion let the longest TTL in use pass first, since the keys that the node held are gone too.
-    /// Attempts under way meanwhile may fail and are tried again.
+    /// Attempts under way meanwhile may fail and are tried again. Back ends other than Redlock bring their own members back, and
+    /// never need it.
     pub async fn readmit(&self) -> Readmitted {
-        self.inner.backend.readmit().await
+        match self.inner.backend.redlock("re-admission") {
+            Ok(redlock) => redlock.readmit().await,
+            Err(_) => Readmitted::NotNeeded,
+        }
     }
 
     /// Waits until everything left in the background is done: releases, late answers. True if all is done within `limit`.
@@ -208,7 +226,7 @@ impl DistributedLock {
     }
 
     fn checked(&self, resource: &str) -> Result<String, ConfigError> {
-        options::checked_resource(&self.inner.backend.settings.prefix, resource)
+        options::checked_resource(self.inner.backend.prefix(), resource)
     }
 }
 

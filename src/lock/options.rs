@@ -9,10 +9,19 @@ use redis::{
     ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates,
 };
 
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+use super::Capabilities;
 use super::DistributedLock;
 use super::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use super::error::ConfigError;
 use super::record::Recorder;
+use crate::backend::Backend;
+#[cfg(feature = "etcd")]
+use crate::backend::Etcd;
+#[cfg(feature = "zookeeper")]
+use crate::backend::ZooKeeper;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+use crate::backend::queue::{self, Queue};
 use crate::backend::redlock::node::{Connector, Limits, Node};
 use crate::backend::redlock::scripts::RESERVED;
 use crate::backend::redlock::{Redlock, Settings};
@@ -28,7 +37,9 @@ pub const MAX_RESOURCE_BYTES: usize = 1024;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LockBuilder {
-    nodes: Vec<NodeUrl>,
+    nodes: Vec<Masked>,
+    etcd: Vec<Masked>,
+    zookeeper: Option<Masked>,
     mode: Mode,
     ttl: Duration,
     drift: Drift,
@@ -50,6 +61,8 @@ impl Default for LockBuilder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
+            etcd: Vec::new(),
+            zookeeper: None,
             mode: Mode::Fenced,
             ttl: Duration::from_secs(10),
             drift: Drift::default(),
@@ -79,17 +92,42 @@ impl LockBuilder {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.nodes = urls.into_iter().map(|url| NodeUrl(url.into())).collect();
+        self.nodes = urls.into_iter().map(|url| Masked(url.into())).collect();
         self
     }
 
-    /// Whom to trust at `rediss://` nodes, in PEM: one or more authorities, instead of those that the system trusts.
+    /// Locks on etcd instead of Redis nodes: the members, as `http://[user:password@]host:port` or `https://..`. Needs the cargo
+    /// feature `etcd`.
+    ///
+    /// Waiters are served in order, and the token is etcd's own create revision. A TTL is whole seconds, rounded up, and etcd
+    /// grants no less than about one and a half election timeouts. See `docs/backends.md`.
+    pub fn etcd<I>(mut self, members: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.etcd = members.into_iter().map(|url| Masked(url.into())).collect();
+        self
+    }
+
+    /// Locks on ZooKeeper instead of Redis nodes: a connect string, `host:port[,host:port..][/chroot]`. Needs the cargo feature
+    /// `zookeeper`.
+    ///
+    /// Waiters are served in order, and the token is the `czxid` of the lock's znode. The TTL is the timeout of a session, which
+    /// the servers move into 2 to 20 of their ticks; a third of it is not counted as validity. The session outlives a lock,
+    /// so a lock that is not extended is ended by its guard: see `docs/backends.md`.
+    pub fn zookeeper(mut self, connect: impl Into<String>) -> Self {
+        self.zookeeper = Some(Masked(connect.into()));
+        self
+    }
+
+    /// Whom to trust at `rediss://` nodes and at etcd's `https://` members, in PEM: one or more authorities, instead of those that the system trusts.
     pub fn tls_authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.root_cert = Some(pem.into());
         self
     }
 
-    /// What to show to `rediss://` nodes that ask for a certificate (`tls-auth-clients`), in PEM: chain and key.
+    /// What to show to nodes or members that ask for a certificate (`tls-auth-clients`), in PEM: chain and key.
     pub fn tls_identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.tls.client_tls =
             Some(ClientTlsConfig { client_cert: certificate.into(), client_key: key.into() });
@@ -203,10 +241,7 @@ impl LockBuilder {
     ///
     /// # Errors
     /// A [`ConfigError`] that shows the numbers and the next step.
-    pub fn build(self) -> Result<DistributedLock, ConfigError> {
-        let infos = self.parse_nodes()?;
-        self.check_tls(&infos)?;
-        let quorum = self.quorum(infos.len())?;
+    pub fn build(mut self) -> Result<DistributedLock, ConfigError> {
         if self.patience < Duration::from_millis(1) {
             return Err(ConfigError::Patience(self.patience));
         }
@@ -217,8 +252,90 @@ impl LockBuilder {
             extend_every: self.extend_every,
         };
         checked_ttl(self.ttl, self.drift)?;
-        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
-        let entropy = self.entropy.unwrap_or_else(|| Arc::new(SystemEntropy::default()));
+        let clock = self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::default()));
+        let entropy = self.entropy.take().unwrap_or_else(|| Arc::new(SystemEntropy::default()));
+        let backend = match self.kind()? {
+            Kind::Redis => Backend::Redlock(self.redlock(clock, entropy)?),
+            Kind::Etcd => self.on_etcd(clock, entropy)?,
+            Kind::ZooKeeper => self.on_zookeeper(clock, entropy)?,
+        };
+        Ok(DistributedLock::new(backend, defaults))
+    }
+
+    /// Exactly one kind of back end.
+    fn kind(&self) -> Result<Kind, ConfigError> {
+        let given = [
+            (!self.nodes.is_empty(), Kind::Redis),
+            (!self.etcd.is_empty(), Kind::Etcd),
+            (self.zookeeper.is_some(), Kind::ZooKeeper),
+        ];
+        let mut given = given.into_iter().filter_map(|(given, kind)| given.then_some(kind));
+        match (given.next(), given.next()) {
+            (None, _) => Err(ConfigError::NoNodes),
+            (Some(kind), None) => Ok(kind),
+            (Some(first), Some(second)) => {
+                Err(ConfigError::SeveralBackends { first: first.name(), second: second.name() })
+            }
+        }
+    }
+
+    #[cfg(feature = "etcd")]
+    fn on_etcd(self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Backend, ConfigError> {
+        let members: Vec<_> = self.etcd.iter().map(|Masked(url)| url.as_str()).collect();
+        let etcd = Etcd::new(&members, &self.tls, self.patience, Arc::clone(&entropy))?;
+        let capabilities = Etcd::capabilities(self.drift);
+        let settings = self.queue_settings("etcd", capabilities, clock, entropy)?;
+        Ok(Backend::Etcd(Queue::new(etcd, settings)))
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    fn on_etcd(self, _: Arc<dyn Clock>, _: Arc<dyn Entropy>) -> Result<Backend, ConfigError> {
+        let needs =
+            " (and protoc with the well-known .proto files; Debian: protobuf-compiler libprotobuf-dev)";
+        Err(ConfigError::NotCompiled { backend: "etcd", needs })
+    }
+
+    #[cfg(feature = "zookeeper")]
+    fn on_zookeeper(self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Backend, ConfigError> {
+        let connect = self.zookeeper.as_ref().map_or("", |Masked(connect)| connect.as_str());
+        let zookeeper = ZooKeeper::new(connect, self.patience, Arc::clone(&clock))?;
+        let capabilities = ZooKeeper::capabilities(self.drift);
+        let settings = self.queue_settings("zookeeper", capabilities, clock, entropy)?;
+        Ok(Backend::ZooKeeper(Queue::new(zookeeper, settings)))
+    }
+
+    #[cfg(not(feature = "zookeeper"))]
+    fn on_zookeeper(self, _: Arc<dyn Clock>, _: Arc<dyn Entropy>) -> Result<Backend, ConfigError> {
+        Err(ConfigError::NotCompiled { backend: "zookeeper", needs: "" })
+    }
+
+    /// What is set for Redis nodes alone must not be dropped silently.
+    #[cfg(any(feature = "etcd", feature = "zookeeper"))]
+    fn queue_settings(
+        self,
+        backend: &'static str,
+        capabilities: Capabilities,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<queue::Settings, ConfigError> {
+        let tls = self.tls.client_tls.is_some() || self.tls.root_cert.is_some();
+        let foreign = [
+            (self.mode == Mode::Classic, "classic mode"),
+            (self.connector.is_some(), "a connector"),
+            (self.recorder.is_some(), "a recorder"),
+            (tls && backend == "zookeeper", "a TLS certificate"),
+        ];
+        if let Some((_, what)) = foreign.into_iter().find(|(given, _)| *given) {
+            return Err(ConfigError::NotForBackend { what, backend });
+        }
+        let (drift, prefix) = (self.drift, self.prefix);
+        Ok(queue::Settings { drift, prefix, clock, entropy, capabilities })
+    }
+
+    fn redlock(self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Redlock, ConfigError> {
+        let infos = self.parse_nodes()?;
+        self.check_tls(&infos)?;
+        let quorum = self.quorum(infos.len())?;
         let limits = Limits {
             connect: self.patience.max(Duration::from_millis(200)),
             stall: (self.patience * 2).max(Duration::from_secs(1)),
@@ -241,19 +358,16 @@ impl LockBuilder {
             auto_init: self.auto_init,
             recorder: self.recorder,
         };
-        Ok(DistributedLock::new(Redlock::new(settings, nodes, bells, clock, entropy), defaults))
+        Ok(Redlock::new(settings, nodes, bells, clock, entropy))
     }
 
     fn parse_nodes(&self) -> Result<Vec<ConnectionInfo>, ConfigError> {
-        if self.nodes.is_empty() {
-            return Err(ConfigError::NoNodes);
-        }
         if self.nodes.len() > MAX_NODES {
             return Err(ConfigError::TooManyNodes { given: self.nodes.len(), most: MAX_NODES });
         }
         let mut seen = HashMap::new();
         let mut infos = Vec::with_capacity(self.nodes.len());
-        for (index, NodeUrl(url)) in self.nodes.iter().enumerate() {
+        for (index, Masked(url)) in self.nodes.iter().enumerate() {
             let parsed = url.trim().into_connection_info();
             let info = parsed
                 .map_err(|error| ConfigError::BadNode { address: masked(url), reason: error.to_string() })?;
@@ -284,11 +398,29 @@ impl LockBuilder {
     }
 }
 
-/// A node's URL, which may hold a password: shown without it.
-#[derive(Clone)]
-struct NodeUrl(String);
+/// Which kind of back end was given.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Redis,
+    Etcd,
+    ZooKeeper,
+}
 
-impl fmt::Debug for NodeUrl {
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "Redis nodes",
+            Self::Etcd => "etcd",
+            Self::ZooKeeper => "ZooKeeper",
+        }
+    }
+}
+
+/// An address, which may hold a password: shown without it.
+#[derive(Clone)]
+struct Masked(String);
+
+impl fmt::Debug for Masked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         masked(&self.0).fmt(f)
     }
@@ -321,11 +453,15 @@ pub(crate) fn checked_ttl(ttl: Duration, drift: Drift) -> Result<Ttl, ConfigErro
     let valid = Ttl::from_duration(ttl).ok_or(ConfigError::Ttl(ttl))?;
     let margin = drift.margin(valid);
     if margin >= ttl {
-        let rate = 1.0 - f64::from(drift.rate_ppm).min(999_999.0) / 1e6;
-        let least = Duration::from_millis((drift.fixed.as_secs_f64() * 1e3 / rate).ceil() as u64 + 1);
-        return Err(ConfigError::NoValidity { ttl, drift: margin, least });
+        return Err(ConfigError::NoValidity { ttl, drift: margin, least: least_ttl(drift) });
     }
     Ok(valid)
+}
+
+/// The shortest TTL that leaves validity.
+pub(crate) fn least_ttl(drift: Drift) -> Duration {
+    let rate = 1.0 - f64::from(drift.rate_ppm).min(999_999.0) / 1e6;
+    Duration::from_millis((drift.fixed.as_secs_f64() * 1e3 / rate).ceil() as u64 + 1)
 }
 
 /// Extension that comes in time even if one round is lost.
@@ -354,7 +490,7 @@ pub(crate) fn checked_resource(prefix: &str, resource: &str) -> Result<String, C
 }
 
 /// A node's URL without what must not be shown.
-fn masked(url: &str) -> String {
+pub(crate) fn masked(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
         (None, Some((_, host))) => format!("***@{host}"),

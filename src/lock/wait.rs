@@ -11,7 +11,8 @@ use super::guard::LockGuard;
 use super::hold::Lease;
 use super::options::{Defaults, checked_extend, checked_ttl};
 use super::scope::{self, RunError};
-use crate::backend::redlock::{Bell, Mark, Wanted};
+use crate::backend::redlock::{Bell, Mark};
+use crate::backend::{Backend, Wait, Wanted};
 
 /// One acquisition with its own settings; see [`DistributedLock::on`].
 #[derive(Clone, Debug)]
@@ -43,7 +44,8 @@ impl Acquire {
         self
     }
 
-    /// Makes at most this many attempts, at least one.
+    /// Makes at most this many attempts, at least one. Where there is a queue, an attempt is a place in it, and one attempt
+    /// alone does not wait.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts.max(1));
         self
@@ -73,7 +75,7 @@ impl Acquire {
     /// As [`DistributedLock::try_acquire`].
     pub async fn try_acquire(self) -> Result<LockGuard, AcquireError> {
         let wanted = self.wanted()?;
-        self.locks.inner.backend.attempt(&wanted).await.map(LockGuard::new)
+        self.locks.inner.backend.attempt(&wanted, Wait::No).await.map(LockGuard::new)
     }
 
     /// Tries until it works, or the wait or the attempts are used up.
@@ -90,11 +92,11 @@ impl Acquire {
         loop {
             let before = waiter.mark();
             attempt += 1;
-            let error = match backend.attempt(&wanted).await {
+            let last = self.attempts.is_some_and(|most| attempt >= most);
+            let error = match backend.attempt(&wanted, self.patience(deadline)).await {
                 Ok(hold) => return Ok(LockGuard::new(hold)),
                 Err(error) => error.after(begun.elapsed(), attempt),
             };
-            let last = self.attempts.is_some_and(|most| attempt >= most);
             if last || !error.is_retryable() || !waiter.pause(&error, before, deadline).await {
                 return Err(error);
             }
@@ -113,8 +115,17 @@ impl Acquire {
         scope::run(guard, work).await
     }
 
+    /// How long one attempt may stand in a queue.
+    fn patience(&self, deadline: Option<Instant>) -> Wait {
+        match deadline {
+            _ if self.attempts == Some(1) => Wait::No,
+            Some(at) => Wait::AtMost(at.saturating_duration_since(Instant::now())),
+            None => Wait::ForEver,
+        }
+    }
+
     fn wanted(&self) -> Result<Wanted, ConfigError> {
-        let drift = self.locks.inner.backend.settings.drift;
+        let drift = self.locks.inner.backend.drift();
         let resource = self.locks.checked(&self.resource)?;
         let ttl = checked_ttl(self.defaults.ttl, drift)?;
         let extend = match self.extend {
@@ -145,11 +156,14 @@ impl Waiter<'_> {
     /// Waits for a reason to try again; false if the time is over.
     async fn pause(&mut self, error: &AcquireError, before: Mark, deadline: Option<Instant>) -> bool {
         let backend = &self.acquire.locks.inner.backend;
-        let (needed, backoff) = (backend.settings.quorum.needed(), self.acquire.defaults.backoff);
+        let (needed, backoff) = (backend.quorum().needed(), self.acquire.defaults.backoff);
         let contended = matches!(error, AcquireError::Contended { .. });
         let mut pause = backoff.delay(self.quiet, backend.entropy().chance());
-        if contended && self.bell.is_none() {
-            self.bell = Some(backend.bell(&self.acquire.resource));
+        if contended
+            && self.bell.is_none()
+            && let Backend::Redlock(redlock) = backend
+        {
+            self.bell = Some(redlock.bell(&self.acquire.resource));
         }
         // The holder's keys end then at the latest, released or not.
         let free = error.report().filter(|_| contended).and_then(|report| report.free_after(needed));

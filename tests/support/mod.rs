@@ -8,6 +8,8 @@
 
 mod clock;
 mod cluster;
+mod etcd_server;
+mod member;
 mod port;
 mod proxy;
 mod reaper;
@@ -15,9 +17,11 @@ mod redis_server;
 mod runner;
 mod tls;
 mod waiting;
+mod zookeeper_server;
 
 pub(crate) use clock::require_own_clock;
 pub(crate) use cluster::Cluster;
+pub(crate) use etcd_server::{EtcdCluster, require_etcd};
 pub(crate) use port::Port;
 pub(crate) use proxy::{Flow, Proxy, Seen};
 pub(crate) use reaper::{Mortal, remove_at_the_end};
@@ -27,3 +31,4 @@ pub(crate) use redis_server::{
 pub(crate) use runner::{Live, TestOutcome, conclude_live, live_required, live_tests, run_live, test_name};
 pub(crate) use tls::Certificates;
 pub(crate) use waiting::{Stopwatch, eventually, wait_until};
+pub(crate) use zookeeper_server::{TICK, ZooKeeperEnsemble, require_zookeeper};

@@ -13,6 +13,7 @@ use super::node::Node;
 use super::scripts::Keys;
 use super::start::FirstStarts;
 use super::wire::{Answer, Inspection, Question};
+use crate::backend::Wanted;
 use crate::lock::clock::{Clock, Entropy};
 use crate::lock::error::AcquireError;
 use crate::lock::hold::Hold;
@@ -20,8 +21,8 @@ use crate::lock::record::Recorder;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::retry::Backoff;
-use crate::proto::session::{AcquireFailure, AutoExtend, Config, Mode};
-use crate::proto::{Drift, NodeId, NodeSet, Quorum, Request, Ttl};
+use crate::proto::session::{AcquireFailure, Config, Mode};
+use crate::proto::{Drift, NodeId, NodeSet, Quorum, Request};
 
 /// Hints kept: one small number per resource lately locked. Losing one costs a round trip.
 const HINTS: usize = 10_000;
@@ -36,14 +37,6 @@ pub(crate) struct Settings {
     pub(crate) prefix: String,
     pub(crate) auto_init: bool,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-}
-
-/// What one attempt asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) resource: String,
-    pub(crate) ttl: Ttl,
-    pub(crate) extend: Option<AutoExtend>,
 }
 
 #[derive(Debug)]

@@ -18,6 +18,6 @@ pub(crate) mod wire;
 #[cfg(feature = "redis")]
 pub(crate) use bells::{Bell, Mark};
 #[cfg(feature = "redis")]
-pub(crate) use cluster::{Redlock, Settings, Wanted};
+pub(crate) use cluster::{Redlock, Settings};
 #[cfg(feature = "redis")]
 mod cluster;

@@ -1,0 +1,26 @@
+//! The locks on real etcd and ZooKeeper: one suite of cases, run against both.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod config;
+mod connections;
+mod exclusion;
+mod frozen;
+mod holding;
+mod queue;
+mod service;
+mod victim;
+
+fn main() {
+    victim::play();
+    let subjects = [
+        config::tests(),
+        exclusion::tests(),
+        queue::tests(),
+        holding::tests(),
+        frozen::tests(),
+        connections::tests(),
+    ];
+    support::run_live(subjects.into_iter().flatten().collect());
+}
