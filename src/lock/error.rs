@@ -258,7 +258,13 @@ pub enum AcquireError {
 impl AcquireError {
     /// Whether trying again later may succeed without anybody changing anything.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Contended { .. } | Self::NoQuorum { .. } | Self::ValidityExhausted { .. })
+        match self {
+            Self::Contended { .. }
+            | Self::PlaceLost { .. }
+            | Self::NoQuorum { .. }
+            | Self::ValidityExhausted { .. } => true,
+            Self::NotALock { .. } | Self::Unusable { .. } | Self::Config(_) | Self::Shutdown => false,
+        }
     }
 
     /// The same error, after this much waiting.

@@ -97,7 +97,9 @@ impl Acquire {
                 Ok(hold) => return Ok(LockGuard::new(hold)),
                 Err(error) => error.after(begun.elapsed(), attempt),
             };
-            if last || !error.is_retryable() || !waiter.pause(&error, before, deadline).await {
+            // Who was in the queue and is no longer must hear of it: another place is another decision.
+            let over = last || !error.is_retryable() || matches!(error, AcquireError::PlaceLost { .. });
+            if over || !waiter.pause(&error, before, deadline).await {
                 return Err(error);
             }
         }
