@@ -32,6 +32,7 @@ pub use crate::proto::readmit::Readmitted;
 pub use crate::proto::session::{LostReason, Mode, ReleaseOutcome};
 
 use crate::backend::Backend;
+use crate::memory::BackendId;
 use crate::proto::first_start::Start;
 use crate::proto::message::MAX_NUMBER;
 use crate::proto::{NodeSet, Owner, Quorum};
@@ -71,6 +72,7 @@ pub struct DistributedLock {
 struct Inner {
     backend: Backend,
     defaults: Defaults,
+    id: BackendId,
 }
 
 impl DistributedLock {
@@ -79,8 +81,8 @@ impl DistributedLock {
         LockBuilder::default()
     }
 
-    fn new(backend: Backend, defaults: Defaults) -> Self {
-        Self { inner: Arc::new(Inner { backend, defaults }) }
+    fn new(backend: Backend, defaults: Defaults, id: BackendId) -> Self {
+        Self { inner: Arc::new(Inner { backend, defaults, id }) }
     }
 
     /// Tries once, and does not wait for another holder.
@@ -138,6 +140,11 @@ impl DistributedLock {
     /// Where the locks are: `redlock`, `etcd` or `zookeeper`.
     pub fn backend_name(&self) -> &'static str {
         self.inner.backend.name()
+    }
+
+    /// Whose tokens its holders have: what a store is shown beside the token ([`Fence`](crate::memory::Fence)).
+    pub fn backend_id(&self) -> BackendId {
+        self.inner.id.clone()
     }
 
     /// How many nodes there are, and how many must agree. One of one for etcd and ZooKeeper, which vote within themselves.

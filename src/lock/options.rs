@@ -25,6 +25,7 @@ use crate::backend::queue::{self, Queue};
 use crate::backend::redlock::node::{Connector, Limits, Node};
 use crate::backend::redlock::scripts::RESERVED;
 use crate::backend::redlock::{Redlock, Settings};
+use crate::memory::BackendId;
 use crate::proto::retry::Backoff;
 use crate::proto::session::{AutoExtend, Mode};
 use crate::proto::tally::MAX_NODES;
@@ -54,6 +55,7 @@ pub struct LockBuilder {
     entropy: Option<Arc<dyn Entropy>>,
     connector: Option<Arc<dyn Connector>>,
     recorder: Option<Arc<dyn Recorder>>,
+    backend_id: Option<BackendId>,
     tls: TlsCertificates,
 }
 
@@ -77,6 +79,7 @@ impl Default for LockBuilder {
             entropy: None,
             connector: None,
             recorder: None,
+            backend_id: None,
             tls: TlsCertificates { client_tls: None, root_cert: None },
         }
     }
@@ -118,6 +121,13 @@ impl LockBuilder {
     /// so a lock that is not extended is ended by its guard: see `docs/backends.md`.
     pub fn zookeeper(mut self, connect: impl Into<String>) -> Self {
         self.zookeeper = Some(Masked(connect.into()));
+        self
+    }
+
+    /// Names the service that numbers the holders, for stores that compare its tokens: see [`BackendId`]. Without it, the kind
+    /// alone: `redlock`, `etcd`, `zookeeper`. Where a store may meet two clusters of one kind, name them.
+    pub fn backend_id(mut self, id: BackendId) -> Self {
+        self.backend_id = Some(id);
         self
     }
 
@@ -254,12 +264,14 @@ impl LockBuilder {
         checked_ttl(self.ttl, self.drift)?;
         let clock = self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::default()));
         let entropy = self.entropy.take().unwrap_or_else(|| Arc::new(SystemEntropy::default()));
+        let id = self.backend_id.take();
         let backend = match self.kind()? {
             Kind::Redis => Backend::Redlock(self.redlock(clock, entropy)?),
             Kind::Etcd => self.on_etcd(clock, entropy)?,
             Kind::ZooKeeper => self.on_zookeeper(clock, entropy)?,
         };
-        Ok(DistributedLock::new(backend, defaults))
+        let id = id.unwrap_or_else(|| BackendId::new(backend.name()));
+        Ok(DistributedLock::new(backend, defaults, id))
     }
 
     /// Exactly one kind of back end.

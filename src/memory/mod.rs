@@ -6,20 +6,31 @@
 //! done by their operations, so that a write whose answer was lost can be sent again.
 //!
 //! `guarded`, `operation` and `fence` say what that means, and do no IO and read no clock. A [`Store`] keeps such values: in this
-//! process, in SQLite, in Redis, in PostgreSQL, each saying the same in its own language.
+//! process, in SQLite, in Redis, in PostgreSQL, each saying the same in its own language. [`SharedMemory`] reads, computes and writes
+//! for its user, under a lock or by version; [`recipes`] are what agents do with that: budgets, task queues, fills.
 
+#[cfg(feature = "memory")]
+mod adaptive;
 mod fence;
 mod guarded;
 #[cfg(feature = "memory")]
 mod in_process;
 mod operation;
 #[cfg(feature = "memory")]
+pub mod recipes;
+#[cfg(feature = "memory")]
+mod shared;
+#[cfg(feature = "memory")]
 mod store;
 
+#[cfg(feature = "memory")]
+pub use adaptive::AdaptiveRule;
 pub use fence::{BackendId, Fence};
 pub use guarded::{Guarded, Read, Written};
 #[cfg(feature = "memory")]
 pub use in_process::InProcessStore;
 pub use operation::{Operation, REMEMBERED};
+#[cfg(feature = "memory")]
+pub use shared::{Edit, SharedMemory, Strategy, UpdateError, Updated};
 #[cfg(feature = "memory")]
 pub use store::{Change, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreError};

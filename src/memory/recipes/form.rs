@@ -1,0 +1,23 @@
+//! Values as JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A value that is not what this recipe keeps there: the key belongs to something else.
+#[derive(Debug, thiserror::Error)]
+#[error("the value at this key is not of this recipe's form")]
+pub struct FormError(#[from] serde_json::Error);
+
+pub(super) fn parsed<T: DeserializeOwned>(value: &[u8]) -> Result<T, FormError> {
+    Ok(serde_json::from_slice(value)?)
+}
+
+pub(super) fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, FormError> {
+    Ok(serde_json::to_vec(value)?)
+}
+
+/// Milliseconds since 1970, by this machine's wall clock.
+pub(super) fn unix_millis() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
