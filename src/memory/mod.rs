@@ -16,6 +16,8 @@ mod guarded;
 #[cfg(feature = "memory")]
 mod in_process;
 mod operation;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(feature = "memory")]
 pub mod recipes;
 #[cfg(feature = "memory")]
@@ -30,7 +32,9 @@ pub use guarded::{Guarded, Read, Written};
 #[cfg(feature = "memory")]
 pub use in_process::InProcessStore;
 pub use operation::{Operation, REMEMBERED};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{MOST_NEIGHBOURS, Neighbour, SqliteStore};
 #[cfg(feature = "memory")]
 pub use shared::{Edit, SharedMemory, Strategy, UpdateError, Updated};
 #[cfg(feature = "memory")]
-pub use store::{Change, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreError};
+pub use store::{Change, MAX_DIMENSION, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreError};

@@ -15,6 +15,9 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// Largest value, in bytes: 16 MiB.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;
 
+/// Most numbers of one embedding.
+pub const MAX_DIMENSION: usize = 8192;
+
 /// Memory that several processes share: values by key, each guarded as a [`Guarded`](super::Guarded) value is.
 ///
 /// All stores answer alike; one suite of tests runs against all of them.
@@ -170,6 +173,26 @@ pub enum StoreError {
         /// The newest version known.
         known: i64,
     },
+    /// Not the address of such a store, or one that asks for what cannot be had.
+    #[error("not an address of a store: {problem}")]
+    Address {
+        /// What is wrong with it; without credentials.
+        problem: String,
+    },
+    /// An embedding of another length than those that the store holds.
+    #[error("an embedding of {given} numbers, in a store whose embeddings have {stored}")]
+    Dimension {
+        /// The length of those that are there.
+        stored: usize,
+        /// The length of this one.
+        given: usize,
+    },
+    /// An embedding that cannot be one.
+    #[error("an embedding of {numbers} numbers: it must have 1 to {MAX_DIMENSION}, all of them finite")]
+    Embedding {
+        /// Its length.
+        numbers: usize,
+    },
 }
 
 impl StoreError {
@@ -195,6 +218,22 @@ pub(super) fn checked_value(value: Option<&[u8]>) -> Result<Option<&[u8]>, Store
     }
 }
 
+/// The smallest text that is larger than all those that begin with `prefix`; `None` if there is none.
+///
+/// UTF-8 is ordered as its characters are, so it is the prefix with its last character raised.
+#[cfg(feature = "sqlite")]
+pub(super) fn behind_prefix(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The range knows which numbers are no characters.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
 /// A token is compared with tokens of its own back end only; the first one shown says whose a store compares.
 ///
 /// Answers whether the store must note the back end now.
@@ -206,5 +245,20 @@ pub(super) fn admit_backend(stored: Option<&BackendId>, fence: Option<&Fence>) -
         (Some(stored), Some(fence)) => {
             Err(StoreError::OtherBackend { stored: stored.clone(), shown: fence.backend.clone() })
         }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_behind_a_prefix_is_behind_all_that_begin_with_it_and_no_further() {
+        let end = |prefix| behind_prefix(prefix);
+        assert_eq!(end("a"), Some("b".into()));
+        assert_eq!(end("a%"), Some("a&".into()));
+        assert_eq!(end("ä\u{d7ff}"), Some("ä\u{e000}".into()));
+        assert_eq!(end("a\u{10ffff}"), Some("b".into()));
+        assert_eq!((end(""), end("\u{10ffff}")), (None, None));
     }
 }
