@@ -16,6 +16,8 @@ mod guarded;
 #[cfg(feature = "memory")]
 mod in_process;
 mod operation;
+#[cfg(feature = "memory")]
+mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "memory")]
@@ -27,6 +29,7 @@ mod store;
 
 #[cfg(feature = "memory")]
 pub use adaptive::AdaptiveRule;
+pub use self::redis::RedisStore;
 pub use fence::{BackendId, Fence};
 pub use guarded::{Guarded, Read, Written};
 #[cfg(feature = "memory")]
