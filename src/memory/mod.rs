@@ -16,6 +16,8 @@ mod guarded;
 #[cfg(feature = "memory")]
 mod in_process;
 mod operation;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "memory")]
 mod redis;
 #[cfg(feature = "sqlite")]
@@ -35,6 +37,8 @@ pub use guarded::{Guarded, Read, Written};
 #[cfg(feature = "memory")]
 pub use in_process::InProcessStore;
 pub use operation::{Operation, REMEMBERED};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{MOST_NEIGHBOURS, Neighbour, SqliteStore};
 #[cfg(feature = "memory")]

@@ -221,7 +221,7 @@ pub(super) fn checked_value(value: Option<&[u8]>) -> Result<Option<&[u8]>, Store
 /// The smallest text that is larger than all those that begin with `prefix`; `None` if there is none.
 ///
 /// UTF-8 is ordered as its characters are, so it is the prefix with its last character raised.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn behind_prefix(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
@@ -248,7 +248,7 @@ pub(super) fn admit_backend(stored: Option<&BackendId>, fence: Option<&Fence>) -
     }
 }
 
-#[cfg(all(test, feature = "sqlite"))]
+#[cfg(all(test, any(feature = "sqlite", feature = "postgres")))]
 mod tests {
     use super::*;
 
