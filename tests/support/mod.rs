@@ -11,6 +11,7 @@ mod cluster;
 mod etcd_server;
 mod member;
 mod port;
+mod postgres_server;
 mod proxy;
 mod reaper;
 mod redis_server;
@@ -23,6 +24,7 @@ pub(crate) use clock::require_own_clock;
 pub(crate) use cluster::Cluster;
 pub(crate) use etcd_server::{EtcdCluster, require_etcd};
 pub(crate) use port::Port;
+pub(crate) use postgres_server::{PostgresServer, require_postgres};
 pub(crate) use proxy::{Flow, Proxy, Seen};
 pub(crate) use reaper::{Mortal, remove_at_the_end};
 pub(crate) use redis_server::{
