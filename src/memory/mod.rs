@@ -19,19 +19,20 @@ mod operation;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "memory")]
-mod redis;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-#[cfg(feature = "memory")]
 pub mod recipes;
 #[cfg(feature = "memory")]
+mod redis;
+#[cfg(feature = "memory")]
 mod shared;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(feature = "memory")]
 mod store;
 
 #[cfg(feature = "memory")]
-pub use adaptive::AdaptiveRule;
 pub use self::redis::RedisStore;
+#[cfg(feature = "memory")]
+pub use adaptive::AdaptiveRule;
 pub use fence::{BackendId, Fence};
 pub use guarded::{Guarded, Read, Written};
 #[cfg(feature = "memory")]
@@ -39,9 +40,9 @@ pub use in_process::InProcessStore;
 pub use operation::{Operation, REMEMBERED};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
-#[cfg(feature = "sqlite")]
-pub use sqlite::{MOST_NEIGHBOURS, Neighbour, SqliteStore};
 #[cfg(feature = "memory")]
 pub use shared::{Edit, SharedMemory, Strategy, UpdateError, Updated};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{MOST_NEIGHBOURS, Neighbour, SqliteStore};
 #[cfg(feature = "memory")]
 pub use store::{Change, MAX_DIMENSION, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store, StoreError};
