@@ -78,6 +78,11 @@ impl Store for InProcessStore {
         Ok(keys.filter(|(_, value)| value.value().is_some()).take(most).map(|(key, _)| key.clone()).collect())
     }
 
+    async fn forget(&self, key: &str) -> Result<(), StoreError> {
+        self.state().values.remove(checked_key(key)?);
+        Ok(())
+    }
+
     async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
         Ok(self.state().backend.clone())
     }

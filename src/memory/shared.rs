@@ -144,6 +144,8 @@ struct Limits {
 pub struct SharedMemory {
     store: Arc<dyn Store>,
     locks: Option<DistributedLock>,
+    /// One lock for all keys, instead of one by each key's name.
+    resource: Option<Arc<str>>,
     limits: Limits,
     phases: Arc<Phases>,
 }
@@ -169,12 +171,18 @@ impl SharedMemory {
             backoff: Backoff { first: Duration::from_millis(2), most: Duration::from_millis(200) },
             rule: AdaptiveRule::default(),
         };
-        Self { store, locks: None, limits, phases: Arc::default() }
+        Self { store, locks: None, resource: None, limits, phases: Arc::default() }
     }
 
     /// With locks, for the other strategies. The lock of a key is the resource of that name.
     pub fn with_locks(mut self, locks: DistributedLock) -> Self {
         self.locks = Some(locks);
+        self
+    }
+
+    /// One lock for all keys, of this name: for keys that are never used again, since a lock's number is kept for ever.
+    pub fn one_lock(mut self, resource: &str) -> Self {
+        self.resource = Some(Arc::from(resource));
         self
     }
 
@@ -333,7 +341,8 @@ impl Update<'_> {
 
     async fn acquire<E>(&mut self) -> Result<LockGuard, UpdateError<E>> {
         let locks = self.memory.locks.as_ref().ok_or(UpdateError::NoLocks)?;
-        let lock = || locks.on(self.key).auto_extend(true);
+        let resource = self.memory.resource.as_deref().unwrap_or(self.key);
+        let lock = || locks.on(resource).auto_extend(true);
         match lock().try_acquire().await {
             Err(AcquireError::Contended { .. }) => self.so_far.waited = true,
             acquired => return Ok(acquired?),
@@ -488,6 +497,10 @@ mod tests {
             self.store.keys(prefix, after, most).await
         }
 
+        async fn forget(&self, key: &str) -> Result<(), StoreError> {
+            self.store.forget(key).await
+        }
+
         async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
             self.store.backend().await
         }
@@ -530,6 +543,9 @@ mod tests {
             }
             async fn keys(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<String>, StoreError> {
                 Ok(Vec::new())
+            }
+            async fn forget(&self, _: &str) -> Result<(), StoreError> {
+                Ok(())
             }
             async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
                 Ok(None)

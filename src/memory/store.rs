@@ -53,6 +53,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError`].
     async fn keys(&self, prefix: &str, after: Option<&str>, most: usize) -> Result<Vec<String>, StoreError>;
 
+    /// Forgets all about a key: value, version, mark and operations. For keys that nobody will use any more, since whoever was to be
+    /// refused there is refused no longer.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn forget(&self, key: &str) -> Result<(), StoreError>;
+
     /// Whose tokens this store compares; `None` until the first one was shown.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::Fault;
 use crate::lock::error::{AcquireError, ConfigError};
+use crate::memory::{StoreError, UpdateError};
 
 /// Why an experiment could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +18,16 @@ pub enum ExperimentError {
         /// The most.
         most: u64,
     },
-    /// A fault of the lock, where there is no lock.
-    #[error("fault {0} strikes a lock, and strategy none has none; take another strategy")]
-    NothingToBreak(Fault),
+    /// A fault of a lock that is not there, or is not ours to break.
+    #[error(
+        "fault {fault} finds nothing to strike under strategy {strategy}: take classic or fenced; with etcd and zookeeper only pause"
+    )]
+    NothingToBreak {
+        /// Which.
+        fault: Fault,
+        /// The strategy's name.
+        strategy: &'static str,
+    },
     /// A fault that is done to nodes, which are not ours.
     #[error(
         "fault {0} is done to the nodes themselves, and these are not in this process; take --nodes embedded:5"
@@ -47,7 +55,7 @@ pub enum ExperimentError {
     },
     /// A memory that is not known.
     #[error(
-        "this memory is not known in this version; take in-process, or redis:URL as in redis:redis://127.0.0.1:6379"
+        "this memory is not known in this build; take in-process, sqlite:PATH, redis:URL as in redis:redis://127.0.0.1:6379, or postgres:URL as in postgres:postgresql://127.0.0.1/db"
     )]
     UnknownMemory,
     /// The lock cannot work as it is configured.
@@ -57,19 +65,14 @@ pub enum ExperimentError {
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// The counter cannot be read or written.
-    #[error("the counter in {address} cannot be used")]
-    Memory {
-        /// Where it is, without credentials.
-        address: String,
-        /// Why.
-        #[source]
-        source: redis::RedisError,
-    },
+    #[error("the counter cannot be used: {0}")]
+    Memory(#[from] StoreError),
+    /// An update of the counter that was not made.
+    #[error("the counter was not updated: {0}")]
+    Update(Box<UpdateError>),
     /// The counter holds something else.
-    #[error("the counter in {address} holds {found:?}, which is not a number; somebody else writes to it")]
+    #[error("the counter holds {found:?}, which is not a number; somebody else writes to it")]
     NotANumber {
-        /// Where it is, without credentials.
-        address: String,
         /// What it holds.
         found: String,
     },
@@ -82,4 +85,13 @@ pub enum ExperimentError {
     /// A mistake in the experiment itself.
     #[error("a worker failed: {0}; this is a mistake in redfence, please report it")]
     Internal(String),
+}
+
+impl From<UpdateError<Self>> for ExperimentError {
+    fn from(error: UpdateError<Self>) -> Self {
+        match error.split() {
+            Ok(own) => own,
+            Err(update) => Self::Update(Box::new(update)),
+        }
+    }
 }

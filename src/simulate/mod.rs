@@ -24,6 +24,7 @@ mod fault;
 mod inject;
 mod links;
 mod report;
+mod sweep;
 mod worker;
 
 use std::fmt;
@@ -39,12 +40,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lock::error::{AcquireError, ConfigError};
 use crate::lock::{DistributedLock, LockBuilder};
+use crate::memory;
 use crate::proto::session::Mode;
 
 pub use cluster::EmbeddedCluster;
 pub use error::ExperimentError;
 pub use fault::Fault;
 pub use report::{AcquireMicros, RunReport, SCHEMA, Summary};
+pub use sweep::{Cell, Sweep, SweepReport};
 
 use counter::Counter;
 use entropy::Seeded;
@@ -66,11 +69,27 @@ pub enum Strategy {
     Classic,
     /// By Redlock with fencing tokens, which the counter checks on every read and every write.
     Fenced,
+    /// By the version that each write was computed from, without a lock.
+    Optimistic,
+    /// By version until conflicts persist, then by Redlock until they fade.
+    Adaptive,
+    /// By a lock on etcd, with its tokens.
+    Etcd,
+    /// By a lock on ZooKeeper, with its tokens.
+    ZooKeeper,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::None, Self::Classic, Self::Fenced];
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Classic,
+        Self::Fenced,
+        Self::Optimistic,
+        Self::Adaptive,
+        Self::Etcd,
+        Self::ZooKeeper,
+    ];
 
     /// Its name on the command line and in reports.
     pub const fn name(self) -> &'static str {
@@ -78,6 +97,10 @@ impl Strategy {
             Self::None => "none",
             Self::Classic => "classic",
             Self::Fenced => "fenced",
+            Self::Optimistic => "optimistic",
+            Self::Adaptive => "adaptive",
+            Self::Etcd => "etcd",
+            Self::ZooKeeper => "zookeeper",
         }
     }
 
@@ -86,11 +109,27 @@ impl Strategy {
         !matches!(self, Self::None)
     }
 
-    const fn mode(self) -> Option<Mode> {
+    /// Whether its lock is kept by Redis nodes.
+    pub const fn is_on_nodes(self) -> bool {
+        matches!(self, Self::Classic | Self::Fenced | Self::Adaptive)
+    }
+
+    /// Whether every update takes the lock: what faults strike at.
+    const fn always_locks(self) -> bool {
+        matches!(self, Self::Classic | Self::Fenced | Self::Etcd | Self::ZooKeeper)
+    }
+
+    /// Whether the counter is shown the tokens of the lock.
+    const fn is_fenced(self) -> bool {
+        self.always_locks() && !matches!(self, Self::Classic)
+    }
+
+    /// How an update is made that does without the lock or takes it as needed.
+    const fn by_version(self) -> Option<memory::Strategy> {
         match self {
-            Self::None => None,
-            Self::Classic => Some(Mode::Classic),
-            Self::Fenced => Some(Mode::Fenced),
+            Self::Optimistic => Some(memory::Strategy::Optimistic),
+            Self::Adaptive => Some(memory::Strategy::Adaptive),
+            _ => None,
         }
     }
 }
@@ -110,6 +149,12 @@ pub enum Memory {
     InProcess,
     /// In a Redis server, which may be one of the nodes.
     Redis(String),
+    /// In an SQLite file.
+    #[cfg(feature = "sqlite")]
+    Sqlite(std::path::PathBuf),
+    /// In a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres(String),
 }
 
 impl FromStr for Memory {
@@ -122,6 +167,16 @@ impl FromStr for Memory {
                 Ok(Self::Redis(url.to_owned()))
             }
             Some(("redis" | "rediss", rest)) if rest.starts_with("//") => Ok(Self::Redis(text.to_owned())),
+            #[cfg(feature = "sqlite")]
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            #[cfg(feature = "postgres")]
+            Some(("postgres", url)) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Ok(Self::Postgres(url.to_owned()))
+            }
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                Ok(Self::Postgres(text.to_owned()))
+            }
             _ => Err(ExperimentError::UnknownMemory),
         }
     }
@@ -132,7 +187,8 @@ impl FromStr for Memory {
 pub struct Experiment {
     /// How the counter is protected.
     pub strategy: Strategy,
-    /// The lock's nodes, as URLs. Not needed without a lock.
+    /// The lock's nodes, as URLs; the members of etcd, as URLs; the servers of ZooKeeper, as `host:port` with a chroot after the last.
+    /// Not needed without a lock.
     pub nodes: Vec<String>,
     /// How many add to the counter at the same time, 1 to 256.
     pub workers: u32,
@@ -228,8 +284,9 @@ impl Experiment {
 
     fn check_fault(&self, fault: Fault, ours: bool) -> Result<(), ExperimentError> {
         let (given, least) = (self.nodes.len(), fault.least_nodes());
-        if !self.strategy.is_protected() {
-            return Err(ExperimentError::NothingToBreak(fault));
+        // Servers of others are not ours to strike; a worker is, whatever its lock.
+        if !self.strategy.always_locks() || !(self.strategy.is_on_nodes() || fault == Fault::Pause) {
+            return Err(ExperimentError::NothingToBreak { fault, strategy: self.strategy.name() });
         }
         if fault.needs_embedded_nodes() && !ours {
             return Err(ExperimentError::NodesNotOurs(fault));
@@ -260,15 +317,25 @@ impl Experiment {
         self.lock_by(seed, |builder| builder)
     }
 
+    /// Where the lock is.
+    fn service(&self) -> Option<LockBuilder> {
+        let (builder, nodes) = (DistributedLock::builder(), self.nodes.clone());
+        match self.strategy {
+            Strategy::None | Strategy::Optimistic => None,
+            Strategy::Classic => Some(builder.nodes(nodes).mode(Mode::Classic)),
+            Strategy::Fenced | Strategy::Adaptive => Some(builder.nodes(nodes)),
+            Strategy::Etcd => Some(builder.etcd(nodes)),
+            Strategy::ZooKeeper => Some(builder.zookeeper(nodes.join(","))),
+        }
+    }
+
     fn lock_by(
         &self,
         seed: u64,
         settings: impl FnOnce(LockBuilder) -> LockBuilder,
     ) -> Result<Option<DistributedLock>, ConfigError> {
-        let Some(mode) = self.strategy.mode() else { return Ok(None) };
-        let builder = DistributedLock::builder()
-            .nodes(self.nodes.clone())
-            .mode(mode)
+        let Some(builder) = self.service() else { return Ok(None) };
+        let builder = builder
             .ttl(self.ttl)
             .prefix(self.prefix.clone())
             .allow_weak_quorum(self.allow_weak_quorum)
@@ -292,7 +359,7 @@ impl Experiment {
             links: Arc::new(Links::to(&addresses)),
             addresses,
             operator,
-            fenced: self.strategy == Strategy::Fenced,
+            fenced: self.strategy.is_fenced(),
             dice: std::sync::Mutex::new(fastrand::Rng::with_seed(seed)),
         };
         Ok(Some(Arc::new(Injector::new(&self.faults, self.expected(), self.ttl, field))))
@@ -302,13 +369,17 @@ impl Experiment {
     fn worker_lock(
         &self,
         seed: u64,
+        counter: &Counter,
         injector: Option<&Arc<Injector>>,
     ) -> Result<Option<DistributedLock>, ConfigError> {
         let linked = self.faults.iter().any(|fault| fault.needs_tcp());
-        match injector.filter(|_| linked) {
-            Some(injector) => self.lock_by(seed, |builder| builder.connector(injector.field.links.clone())),
-            None => self.lock(seed),
-        }
+        self.lock_by(seed, |builder| {
+            let builder = builder.backend_id(counter.backend().clone());
+            match injector.filter(|_| linked) {
+                Some(injector) => builder.connector(injector.field.links.clone()),
+                None => builder,
+            }
+        })
     }
 
     async fn run_once(
@@ -322,12 +393,12 @@ impl Experiment {
         let injector = self.injector(cluster, dice.u64(..))?;
         let start = Arc::new(Barrier::new(self.workers as usize + 1));
         let mut workers = JoinSet::new();
-        for index in 0..self.workers {
+        for _ in 0..self.workers {
             let worker = Worker {
-                index,
                 ops: self.ops,
-                locks: self.worker_lock(dice.u64(..), injector.as_ref())?,
-                fenced: self.strategy == Strategy::Fenced,
+                locks: self.worker_lock(dice.u64(..), &counter, injector.as_ref())?,
+                fenced: self.strategy.is_fenced(),
+                by_version: self.strategy.by_version(),
                 counter: counter.open().await?,
                 injector: injector.clone(),
                 dice: fastrand::Rng::with_seed(dice.u64(..)),

@@ -115,7 +115,7 @@ impl Summary {
 }
 
 /// To a hundredth: more digits say nothing.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::counter::{Access, Operation, Seat};
+use super::counter::{Access, Seat, number};
 use super::inject::{Injector, Moment};
 use super::report::Tally;
 use super::{ExperimentError, Fault, RESOURCE, Watch};
 use crate::lock::error::AcquireError;
 use crate::lock::{DistributedLock, LockGuard};
+use crate::memory::{self, Operation, SharedMemory};
 
 /// How long to wait for the lock before looking whether waiting makes sense.
 const WAIT: Duration = Duration::from_secs(10);
@@ -19,12 +20,13 @@ const WAIT: Duration = Duration::from_secs(10);
 const PATIENT: u32 = 3;
 
 pub(super) struct Worker {
-    pub(super) index: u32,
     pub(super) ops: u64,
     /// `None`: nothing protects the counter.
     pub(super) locks: Option<DistributedLock>,
     /// Whether the counter is shown the token.
     pub(super) fenced: bool,
+    /// How updates are made that do not always take the lock.
+    pub(super) by_version: Option<memory::Strategy>,
     pub(super) counter: Seat,
     /// `None`: nothing goes wrong on purpose.
     pub(super) injector: Option<Arc<Injector>>,
@@ -51,14 +53,50 @@ impl Worker {
     }
 
     async fn work(&mut self) -> Result<(), ExperimentError> {
-        for number in 0..self.ops {
-            let operation = Operation { worker: self.index, number };
+        if let Some(strategy) = self.by_version {
+            return self.work_by_version(strategy).await;
+        }
+        for _ in 0..self.ops {
+            let operation = Operation::draw();
             while let Tried::Again = self.attempt(operation).await? {
                 self.tally.retries += 1;
             }
             self.watch.tick();
             self.injector.iter().for_each(|injector| injector.tick());
             // Who goes on at once only ever sees its own last write: nobody would build on what another has done.
+            self.think().await;
+        }
+        Ok(())
+    }
+
+    async fn work_by_version(&mut self, strategy: memory::Strategy) -> Result<(), ExperimentError> {
+        let memory = SharedMemory::shared(Arc::clone(self.counter.store())).tries(u32::MAX).wait(WAIT);
+        let memory = match self.locks.clone() {
+            Some(locks) => memory.with_locks(locks).one_lock(RESOURCE),
+            None => memory,
+        };
+        for _ in 0..self.ops {
+            let begun = Instant::now();
+            let dice = &mut self.dice;
+            let update = memory.update(self.counter.key(), strategy, |value| {
+                let turns = dice.u32(1..=4);
+                async move {
+                    let value = number(&value.unwrap_or_default())?;
+                    give_turns(turns).await;
+                    Ok((value + 1).to_string().into_bytes())
+                }
+            });
+            let updated = tokio::select! {
+                biased;
+                () = self.watch.stop.cancelled() => return Err(ExperimentError::Stopped),
+                updated = update => updated.map_err(ExperimentError::from)?,
+            };
+            self.tally.conflicts += u64::from(updated.conflicts);
+            self.tally.fenced_rejections += u64::from(updated.fenced);
+            if updated.locked {
+                self.tally.acquired(begun.elapsed());
+            }
+            self.watch.tick();
             self.think().await;
         }
         Ok(())
@@ -126,7 +164,7 @@ impl Worker {
             return Ok(Tried::Again);
         }
         if let (Some(Moment::Pause(length)), Some(injector)) = (moment, &self.injector) {
-            tracing::info!(worker = self.index, ?length, "pauses just before it writes");
+            tracing::info!(?length, "pauses just before it writes");
             injector.count(Fault::Pause);
             tokio::time::sleep(length).await;
         }
@@ -143,8 +181,12 @@ impl Worker {
 
     /// The work between two accesses: the others have their turn.
     async fn think(&mut self) {
-        for _ in 0..self.dice.u32(1..=4) {
-            tokio::task::yield_now().await;
-        }
+        give_turns(self.dice.u32(1..=4)).await;
+    }
+}
+
+async fn give_turns(turns: u32) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
     }
 }

@@ -10,7 +10,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![
         Kind::ALL =>
             a_change_sent_again_is_done_once,
-            exactly_1024_operations_are_remembered;
+            exactly_1024_operations_are_remembered,
+            a_key_that_is_forgotten_begins_anew;
         Kind::LASTING =>
             a_crash_of_the_server_takes_nothing_back,
             a_writer_killed_at_any_moment_leaves_whole_changes;
@@ -51,6 +52,20 @@ async fn exactly_1024_operations_are_remembered(kind: Kind) {
     assert_eq!(write(&*store, "k", set(b"y", 0)).await, applied(1026));
     assert_eq!(write(&*store, "k", set(b"z", 1).expecting(1)).await, conflict(b"y", 1026));
     assert_eq!(write(&*store, "k", set(b"z", 2).expecting(1)).await, applied(3));
+}
+
+async fn a_key_that_is_forgotten_begins_anew(kind: Kind) {
+    let subject = Subject::start(kind).await;
+    let store = subject.open().await;
+    write(&*store, "k", set(b"x", 1).under(&fence(6))).await;
+    write(&*store, "other", set(b"x", 1)).await;
+    for _ in 0..2 {
+        store.forget("k").await.expect("forgotten, also twice");
+        assert_eq!(read(&*store, "k").await, Read::Missing { version: 0 });
+        assert_eq!(store.keys("", None, 9).await.expect("an answer"), ["other"]);
+    }
+    assert_eq!(write(&*store, "k", set(b"y", 1).under(&fence(5)).expecting(0)).await, applied(1));
+    assert!(store.forget("").await.is_err());
 }
 
 async fn a_crash_of_the_server_takes_nothing_back(kind: Kind) {

@@ -46,6 +46,10 @@ pub(crate) struct Global {
     /// client. `embedded:5` where it makes sense: nodes inside this process.
     #[arg(long, global = true, env = "REDFENCE_NODES", hide_env_values = true, value_name = "URL,URL,..")]
     pub(crate) nodes: Option<String>,
+    /// etcd or ZooKeeper instead of Redis nodes: etcd://HOST:PORT,HOST:PORT,.. or zookeeper://HOST:PORT,..[/chroot]. For acquire,
+    /// extend, release and status, in a build with the cargo feature of that name.
+    #[arg(long, global = true, env = "REDFENCE_BACKEND", hide_env_values = true, value_name = "URL")]
+    pub(crate) backend: Option<String>,
     /// Comes before every resource name to make its key.
     #[arg(long, global = true, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
@@ -218,7 +222,8 @@ pub(crate) struct SimulateArgs {
     /// How often to do it all.
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: u32,
-    /// Where the counter is: in-process, or redis:URL as in redis:redis://127.0.0.1:6379.
+    /// Where the counter is: in-process, sqlite:PATH, redis:URL as in redis:redis://127.0.0.1:6379, or postgres:URL as in
+    /// postgres:postgresql://127.0.0.1/db. In a database of its own, best.
     #[arg(long, default_value = "in-process", value_name = "MEMORY")]
     pub(crate) memory: String,
     /// What goes wrong on purpose: one or more, with commas between them. A lock that is not fenced is expected to lose under
@@ -231,6 +236,16 @@ pub(crate) struct SimulateArgs {
     /// Feeds the random choices [default: a random one, which is told].
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Instead: the same updates locked, optimistic and adaptive, for 1 to 32 workers on 1 to 64 keys, with work of 0, 1 and 10 ms; a
+    /// table of what each costs.
+    #[arg(long, conflicts_with_all = ["strategy", "workers", "ops", "runs", "fault"])]
+    pub(crate) sweep: bool,
+    /// How long the sweep measures each combination.
+    #[arg(long, default_value = "500ms", value_parser = ttl, requires = "sweep")]
+    pub(crate) each: Duration,
+    /// Where the sweep is drawn, as SVG.
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// A [`Strategy`] for clap.
@@ -239,7 +254,16 @@ pub(crate) struct StrategyArg(pub(crate) Strategy);
 
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self(Strategy::None), Self(Strategy::Classic), Self(Strategy::Fenced)]
+        const ALL: &[StrategyArg] = &[
+            StrategyArg(Strategy::None),
+            StrategyArg(Strategy::Classic),
+            StrategyArg(Strategy::Fenced),
+            StrategyArg(Strategy::Optimistic),
+            StrategyArg(Strategy::Adaptive),
+            StrategyArg(Strategy::Etcd),
+            StrategyArg(Strategy::ZooKeeper),
+        ];
+        ALL
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

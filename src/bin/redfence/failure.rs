@@ -4,6 +4,7 @@ use std::error::Error;
 
 use redfence::lock::error::{AcquireError, ConfigError};
 use redfence::lock::report::NodeAnswer;
+use redfence::memory::UpdateError;
 use redfence::simulate::ExperimentError;
 
 use crate::exit::Exit;
@@ -99,7 +100,15 @@ impl From<ExperimentError> for Failure {
         let exit = match error {
             ExperimentError::Config(error) => return error.into(),
             ExperimentError::Acquire(error) => return error.into(),
-            ExperimentError::Memory { .. } | ExperimentError::Listen(_) => Exit::NoQuorum,
+            ExperimentError::Update(error) => match *error {
+                UpdateError::Acquire(error) => return error.into(),
+                error => {
+                    return Self::new(Exit::NoQuorum, error)
+                        .next("look at what the store says, then try again");
+                }
+            },
+            ExperimentError::Memory(ref error) if !error.is_retryable() => Exit::Configuration,
+            ExperimentError::Memory(_) | ExperimentError::Listen(_) => Exit::NoQuorum,
             ExperimentError::NotANumber { .. } => Exit::Configuration,
             ExperimentError::Stopped => Exit::Interrupted,
             ExperimentError::Internal(_) => Exit::Internal,

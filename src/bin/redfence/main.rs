@@ -9,6 +9,7 @@ mod nodes;
 mod output;
 mod signals;
 mod simulate;
+mod sweep;
 mod tour;
 mod verbs;
 

@@ -3,7 +3,7 @@
 use redfence::DistributedLock;
 use redfence::lock::LockBuilder;
 use redfence::lock::error::ConfigError;
-use redfence::simulate::EmbeddedCluster;
+use redfence::simulate::{EmbeddedCluster, Strategy};
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -57,6 +57,27 @@ pub(crate) async fn servers(global: &Global) -> Result<(Vec<String>, Option<Embe
 /// The lock on the user's own nodes.
 pub(crate) fn lock(global: &Global) -> Result<DistributedLock, Failure> {
     lock_with(global, |builder| builder)
+}
+
+/// The members of etcd or the servers of ZooKeeper, for the strategies that need them.
+pub(crate) fn members(global: &Global, strategy: Strategy) -> Result<Option<Vec<String>>, Failure> {
+    let scheme = match strategy {
+        Strategy::Etcd => "etcd",
+        Strategy::ZooKeeper => "zookeeper",
+        _ => return Ok(None),
+    };
+    let given = global.backend.as_deref().and_then(|backend| backend.trim().split_once("://"));
+    match given {
+        Some(("etcd", members)) if scheme == "etcd" => {
+            Ok(Some(members.split(',').map(|member| format!("http://{}", member.trim())).collect()))
+        }
+        Some(("zookeeper", connect)) if scheme == "zookeeper" => Ok(Some(vec![connect.to_owned()])),
+        _ => {
+            let what = format!("strategy {strategy} needs to know where: --backend {scheme}://..");
+            let next = format!("write --backend {scheme}://HOST:PORT,HOST:PORT,..");
+            Err(Failure::new(Exit::Usage, what).next(next))
+        }
+    }
 }
 
 /// The same, with more settings.

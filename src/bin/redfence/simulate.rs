@@ -13,14 +13,24 @@ use crate::{nodes, output, signals};
 
 pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Failure> {
     global.without_mode("choose with --strategy")?;
-    let (nodes, cluster) = nodes::servers(global).await?;
-    let mut experiment = Experiment::new(args.strategy.0, nodes);
+    if args.sweep {
+        return crate::sweep::run(global, args).await;
+    }
+    let strategy = args.strategy.0;
+    let (nodes, cluster) = match nodes::members(global, strategy)? {
+        Some(members) => (members, None),
+        None => nodes::servers(global).await?,
+    };
+    let mut experiment = Experiment::new(strategy, nodes);
     experiment.workers = args.workers;
     experiment.ops = args.ops;
     experiment.runs = args.runs;
     experiment.memory = args.memory.parse()?;
     experiment.faults = faults(&args.fault, cluster.is_some());
-    let sensible = experiment.faults.iter().map(|fault| fault.sensible_ttl()).max();
+    // Neither etcd nor ZooKeeper grants less than some seconds.
+    let least =
+        if cluster.is_some() || strategy.is_on_nodes() { Duration::ZERO } else { Duration::from_secs(4) };
+    let sensible = experiment.faults.iter().map(|fault| fault.sensible_ttl().max(least)).max();
     experiment.ttl = args.ttl.or(sensible).unwrap_or(experiment.ttl);
     experiment.prefix = global.prefix.clone();
     experiment.allow_weak_quorum = global.allow_weak_quorum;
@@ -95,7 +105,8 @@ pub(crate) async fn watched(
 }
 
 fn print(summary: &Summary) {
-    let mut table = output::table(&["run", "final", "lost", "time", "acquisitions", "retries", "refused"]);
+    let mut table =
+        output::table(&["run", "final", "lost", "time", "acquisitions", "retries", "conflicts", "refused"]);
     for (number, run) in summary.runs.iter().enumerate() {
         table.add_row([
             (number + 1).to_string(),
@@ -104,6 +115,7 @@ fn print(summary: &Summary) {
             format!("{} ms", run.wall_ms),
             run.acquisitions.to_string(),
             run.retries.to_string(),
+            run.conflicts.to_string(),
             run.fenced_rejections.to_string(),
         ]);
     }

@@ -172,6 +172,12 @@ impl Store for PostgresStore {
         rows.iter().map(|row| row.try_get(0).map_err(|_| self.strange())).collect()
     }
 
+    async fn forget(&self, key: &str) -> Result<(), StoreError> {
+        let statement = "WITH gone AS (DELETE FROM redfence_value WHERE key = $1 RETURNING id)
+                         DELETE FROM redfence_operation WHERE value_id IN (SELECT id FROM gone)";
+        self.link.rows(Effect::Change, statement, &[(&checked_key(key)?, Type::TEXT)]).await.map(drop)
+    }
+
     async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
         let rows = self.link.rows(Effect::None, "SELECT backend FROM redfence_store", &[]).await?;
         let row = rows.first().ok_or_else(|| self.strange())?;

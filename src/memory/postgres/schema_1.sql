@@ -6,7 +6,7 @@ CREATE TABLE redfence_store (
 );
 INSERT INTO redfence_store (id, schema_version) VALUES (0, 1);
 
--- A key that was ever written, or shown a token. No row is ever deleted: its version goes on counting.
+-- A key that was ever written, or shown a token. A row stays when its value is removed: its version goes on counting.
 CREATE TABLE redfence_value (
   id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   key     text COLLATE "C" NOT NULL UNIQUE,

@@ -178,6 +178,13 @@ impl Store for RedisStore {
         Ok(keys)
     }
 
+    async fn forget(&self, key: &str) -> Result<(), StoreError> {
+        let mut gone = redis::pipe();
+        gone.atomic().del(self.value(checked_key(key)?)).ignore().hdel(self.index(), key).ignore();
+        let ask = |mut connection| async move { gone.query_async::<()>(&mut connection).await };
+        self.link.ask(Effect::Change, ask).await
+    }
+
     async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
         let look = redis::Cmd::hget(self.record(), "backend");
         let ask = |mut connection| async move { look.query_async::<Option<String>>(&mut connection).await };

@@ -86,6 +86,17 @@ fn apply(transaction: &Transaction<'_>, entry: &Entry, asked: &Asked) -> Result<
     Ok(Written::Applied { version })
 }
 
+pub(super) fn forget(transaction: &Transaction<'_>, key: &str) -> Result<(), Fault> {
+    let id =
+        transaction.query_row("SELECT id FROM entry WHERE key = ?1", [key], |row| row.get(0)).optional()?;
+    let Some(id) = id else { return Ok(()) };
+    embedding::put(transaction, id, None)?;
+    transaction.execute("DELETE FROM mark WHERE entry = ?1", [id])?;
+    transaction.execute("DELETE FROM operation WHERE entry = ?1", [id])?;
+    transaction.execute("DELETE FROM entry WHERE id = ?1", [id])?;
+    Ok(())
+}
+
 fn find_or_make(transaction: &Transaction<'_>, key: &str) -> Result<Entry, Fault> {
     let found = transaction
         .prepare_cached("SELECT id, version FROM entry WHERE key = ?1")?

@@ -137,6 +137,11 @@ impl Store for SqliteStore {
         self.thread.run(list).await
     }
 
+    async fn forget(&self, key: &str) -> Result<(), StoreError> {
+        let key = checked_key(key)?.to_owned();
+        self.thread.transaction(move |transaction| guard::forget(transaction, &key)).await
+    }
+
     async fn backend(&self) -> Result<Option<BackendId>, StoreError> {
         self.thread.run(|connection| guard::backend(connection)).await
     }

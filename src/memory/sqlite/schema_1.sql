@@ -6,7 +6,7 @@ CREATE TABLE store (
 ) STRICT;
 INSERT INTO store (id) VALUES (0);
 
--- A key that was ever written, or shown a token. No row is ever deleted: its version goes on counting.
+-- A key that was ever written, or shown a token. A row stays when its value is removed: its version goes on counting.
 CREATE TABLE entry (
   id      INTEGER PRIMARY KEY,
   key     TEXT NOT NULL UNIQUE,
