@@ -9,6 +9,7 @@ pub struct Operation(pub u128);
 #[cfg(feature = "memory")]
 impl Operation {
     /// A fresh one: 122 random bits.
+    #[expect(clippy::disallowed_methods, reason = "simulations name their updates themselves, and so replay")]
     pub fn draw() -> Self {
         Self(uuid::Uuid::new_v4().as_u128())
     }

@@ -1,6 +1,6 @@
 //! What is special about Redis: other people's keys, errors of the server, scripts that it has forgotten.
 
-use redfence::memory::{RedisStore, Store, StoreError};
+use redfence::memory::{Read, RedisStore, Store, StoreError};
 
 use crate::case::{Case, applied, at, cases, fence, read, set, write};
 use crate::subject::{Kind, LONG, PREFIX, Subject};
@@ -52,6 +52,8 @@ async fn a_key_of_another_type_is_refused_and_left_alone(kind: Kind) {
     raw(&subject, &["SET", &index, "theirs"]).await;
     let answer = store.write("other", set(b"x", 1).under(&fence(3))).await;
     assert!(matches!(answer, Err(StoreError::Refused { .. })), "{answer:?}");
+    assert_eq!(read(&*store, "other").await, Read::Missing { version: 0 });
+    assert_eq!(store.backend().await.expect("an answer"), None, "nothing was done");
     raw(&subject, &["DEL", &index]).await;
     assert_eq!(write(&*store, "other", set(b"x", 1).expecting(0)).await, applied(1));
 }
