@@ -53,7 +53,7 @@ impl Apart {
         let proxy = Proxy::to(subject.addr());
         let through = subject.open_at(proxy.addr(), patience).await.expect("the store opens");
         let direct = subject.open().await;
-        Self { subject: subject, proxy, through, direct }
+        Self { subject, proxy, through, direct }
     }
 
     /// Waits until a change that nobody heard of is there.
