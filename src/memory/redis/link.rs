@@ -187,3 +187,26 @@ fn verdict(error: &RedisError) -> Option<Verdict> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_server_said_is_told_from_what_nobody_said() {
+        let server = |kind, said: &'static str| RedisError::from((kind, said));
+        let extension = |code: &str| redis::make_extension_error(code.to_owned(), None);
+        let loading = ErrorKind::Server(ServerErrorKind::BusyLoading);
+        assert_eq!(verdict(&server(loading, "loading")), Some(Verdict::Later));
+        for code in ["BUSY", "OOM", "MISCONF", "NOREPLICAS"] {
+            assert_eq!(verdict(&extension(code)), Some(Verdict::Later), "{code}");
+        }
+        for code in ["WRONGTYPE", "NOAUTH"] {
+            assert_eq!(verdict(&extension(code)), Some(Verdict::Never), "{code}");
+        }
+        let said = ErrorKind::Server(ServerErrorKind::NoPerm);
+        assert_eq!(verdict(&server(said, "no")), Some(Verdict::Never));
+        let torn = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!((verdict(&torn), verdict(&server(ErrorKind::Parse, "?"))), (None, None));
+    }
+}

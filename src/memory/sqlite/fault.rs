@@ -61,3 +61,32 @@ fn may_pass(error: &rusqlite::Error) -> bool {
     );
     passing || is_busy(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn only_a_commit_may_have_done_what_it_did_not_confirm() {
+        let busy = [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY_SNAPSHOT, ffi::SQLITE_LOCKED];
+        for code in busy.into_iter().chain([ffi::SQLITE_IOERR, ffi::SQLITE_FULL]) {
+            let told = Fault::Before(failure(code)).told("store");
+            assert!(matches!(told, StoreError::Unavailable { .. }), "{told:?}");
+        }
+        let told = Fault::Before(failure(ffi::SQLITE_CORRUPT)).told("store");
+        assert!(matches!(told, StoreError::Refused { .. }), "{told:?}");
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_FULL, ffi::SQLITE_CORRUPT] {
+            let told = Fault::Commit(failure(code)).told("store");
+            assert!(matches!(told, StoreError::Unknown { .. }), "{told:?}");
+        }
+        // A commit that found the file busy has not been done, and is undone.
+        let told = Fault::Commit(failure(ffi::SQLITE_BUSY)).told("store");
+        assert!(matches!(told, StoreError::Unavailable { .. }), "{told:?}");
+    }
+}
