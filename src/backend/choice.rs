@@ -64,13 +64,13 @@ impl Backend {
     }
 
     /// Redlock, or the error that says that `what` is not for this back end.
+    #[cfg_attr(
+        not(any(feature = "etcd", feature = "zookeeper")),
+        expect(unused_variables, reason = "without other back ends there is nothing to refuse")
+    )]
     pub(crate) fn redlock(&self, what: &'static str) -> Result<&Redlock, ConfigError> {
-        on!(self, redlock => Ok(redlock), _ => Err(self.unsupported(what)))
-    }
-
-    #[cfg_attr(not(any(feature = "etcd", feature = "zookeeper")), allow(dead_code))]
-    fn unsupported(&self, what: &'static str) -> ConfigError {
-        ConfigError::NotForBackend { what, backend: self.name() }
+        let backend = self.name();
+        on!(self, redlock => Ok(redlock), _ => Err(ConfigError::NotForBackend { what, backend }))
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
@@ -127,11 +127,8 @@ impl Backend {
         ttl: Ttl,
     ) -> Result<Report, ConfigError> {
         on!(self,
-        redlock => Ok(redlock.ask_all(resource, Request::Extend { owner, ttl }).await),
-        queue => {
-            let report = queue.prolong(resource, owner).await;
-            report.ok_or_else(|| self.unsupported("extending a lock from outside its holder"))
-        })
+            redlock => Ok(redlock.ask_all(resource, Request::Extend { owner, ttl }).await),
+            queue => queue.prolong(resource, owner, ttl, self.name()).await)
     }
 
     /// Waits until nothing is left to clear up.

@@ -38,7 +38,8 @@ impl LockGuard {
 
     /// Lets the lock live for `ttl` from now: same token, validity TTL - elapsed - drift from the start of this call.
     ///
-    /// An extension only lengthens; a `ttl` shorter than what is left changes nothing.
+    /// An extension only lengthens; a `ttl` shorter than what is left changes nothing. On etcd and ZooKeeper a lease lives by the TTL
+    /// of its grant: it is renewed for that long, and a longer `ttl` is [`ConfigError::TtlFixed`].
     ///
     /// # Errors
     /// [`ExtendError::Lost`] when the lock is lost: stop. [`ExtendError::NoQuorum`] when too few nodes answered in
@@ -81,6 +82,8 @@ impl LockGuard {
     /// Leaves the keys at the nodes until their TTL ends, also when this process ends before: for a holder that goes on
     /// elsewhere, and knows the owner value. Nothing is extended any more, and nothing is released but by
     /// [`DistributedLock::release_owner`](super::DistributedLock::release_owner).
+    ///
+    /// On ZooKeeper the lock lives by a session of this process: who holds it elsewhere cannot extend it.
     ///
     /// The lease goes on: it is lost when its validity ends. `DistributedLock::drain` waits for grants still on their way.
     pub fn keep(mut self) -> Lease {

@@ -183,7 +183,8 @@ impl DistributedLock {
     /// The lock lives on only if a quorum of nodes says [`report::NodeAnswer::Extended`].
     ///
     /// # Errors
-    /// If the resource name cannot be one, or the TTL leaves no validity.
+    /// If the resource name cannot be one, or the TTL leaves no validity. On etcd, if the TTL is longer than the one that the lock was
+    /// granted; on ZooKeeper always, since only the holder's own session can be renewed.
     pub async fn extend_owner(
         &self,
         resource: &str,

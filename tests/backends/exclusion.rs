@@ -41,7 +41,7 @@ async fn eight_tasks_lose_no_increment_and_tokens_rise(kind: Kind) {
     tasks.join_all().await;
     measured("exclusion", kind, "200 holds by 8 tasks in", watch.elapsed());
     assert_eq!(counter.load(Ordering::Relaxed), TASKS * EACH, "updates were lost");
-    let tokens = tokens.lock().expect("no panic");
+    let tokens = std::mem::take(&mut *tokens.lock().expect("no panic"));
     assert!(tokens.is_sorted_by(|a, b| a < b), "not in the order of the holders: {tokens:?}");
     service.until_places(NAME, 0).await;
 }

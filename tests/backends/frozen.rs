@@ -50,6 +50,9 @@ async fn b82_a_waiter_frozen_for_longer_than_its_lease_is_not_given_the_lock(kin
     let guard = locks.on(NAME).wait(SOON).auto_extend(true).acquire().await.expect("free");
     let mut waiter = Victim::waiter(&service);
     service.until_places(NAME, 2).await;
+    let place = service.places(NAME).await[1].clone();
+    // Its place is there a moment before it has heard so; then it waits.
+    tokio::time::sleep(ms(500)).await;
     waiter.freeze();
     // The service drops its place.
     let watch = Stopwatch::start();
@@ -58,7 +61,9 @@ async fn b82_a_waiter_frozen_for_longer_than_its_lease_is_not_given_the_lock(kin
     release(guard).await;
     waiter.thaw();
     let said = tokio::task::spawn_blocking(move || (waiter.next_line(), waiter)).await.expect("no panic").0;
-    assert!(said.starts_with("failed"), "it was told: {said}");
+    // Had it been frozen before it had heard of its place, it would have been right to line up again: at another place.
+    assert!(!said.contains(&place.owner), "the place that was gone was proof: {said}");
+    assert!(said.starts_with("failed the place in the queue"), "it was told: {said}");
     release(acquire(&locks).await).await;
     service.until_places(NAME, 0).await;
 }

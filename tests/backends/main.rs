@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(feature = "cli")]
+mod cli;
 mod config;
 mod connections;
 mod exclusion;
@@ -21,6 +23,8 @@ fn main() {
         holding::tests(),
         frozen::tests(),
         connections::tests(),
+        #[cfg(feature = "cli")]
+        cli::tests(),
     ];
     support::run_live(subjects.into_iter().flatten().collect());
 }

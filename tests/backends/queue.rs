@@ -1,7 +1,7 @@
 //! Waiting: in order, for as long as was said, and without a trace when it is over.
 
 use redfence::lock::ReleaseOutcome;
-use redfence::lock::error::AcquireError;
+use redfence::lock::error::{AcquireError, ConfigError};
 use redfence::lock::report::NodeAnswer;
 
 use crate::service::{Kind, NAME, SOON, Service, acquire, measured, ms, on_both, release, token};
@@ -184,7 +184,11 @@ async fn an_owner_value_tells_who_holds_and_releases(kind: Kind) {
     assert_eq!(seen.counter, Some(token(&guard)));
     let extended = other.extend_owner(NAME, guard.owner(), ms(1_000)).await;
     match kind {
-        Kind::Etcd => assert_eq!(extended.expect("possible").count(|said| *said == NodeAnswer::Extended), 1),
+        Kind::Etcd => {
+            assert_eq!(extended.expect("possible").count(|said| *said == NodeAnswer::Extended), 1);
+            let longer = other.extend_owner(NAME, guard.owner(), ms(60_000)).await;
+            assert!(matches!(longer, Err(ConfigError::TtlFixed { .. })), "{longer:?}");
+        }
         Kind::ZooKeeper => assert!(extended.is_err(), "{extended:?}"),
     }
     assert_eq!(other.capabilities().extend_by_owner, kind == Kind::Etcd);

@@ -43,7 +43,7 @@ pub(crate) fn play() {
 async fn wait(locks: &DistributedLock) {
     println!("waits");
     match locks.on(NAME).acquire().await {
-        Ok(guard) => println!("acquired {} left {:?}", guard.token().map_or(0, |t| t.0), guard.remaining()),
+        Ok(guard) => println!("acquired {}", guard.owner()),
         Err(error) => println!("failed {error}"),
     }
 }

@@ -9,12 +9,12 @@ mod place;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{GetOptions, KeyValue, SortOrder, SortTarget};
+use etcd_client::{GetOptions, KeyValue, LeaseTimeToLiveResponse, SortOrder, SortTarget};
 use redis::TlsCertificates;
 
 use self::members::Members;
 use self::place::EtcdPlace;
-use super::queue::{Service, names};
+use super::queue::{Prolonged, Service, names};
 use crate::lock::clock::Entropy;
 use crate::lock::error::ConfigError;
 use crate::lock::options::least_ttl;
@@ -61,6 +61,12 @@ impl Etcd {
         Ok(listed.await.map_err(members::Failed::into_first)?.take_kvs())
     }
 
+    async fn life(&self, lease: i64) -> Result<LeaseTimeToLiveResponse, NodeError> {
+        let life =
+            self.members.ask(move |mut etcd| async move { etcd.lease_time_to_live(lease, None).await });
+        life.await.map_err(members::Failed::into_first)
+    }
+
     async fn of_owner(&self, queue: &str, owner: Owner) -> Result<Option<(usize, KeyValue)>, NodeError> {
         let owner = owner.to_string();
         let mut keys = self.list(queue).await?.into_iter().enumerate();
@@ -92,12 +98,7 @@ impl Service for Etcd {
                 record: Record::default(),
             });
         };
-        let lease = first.lease();
-        let life = self
-            .members
-            .ask(move |mut etcd| async move { etcd.lease_time_to_live(lease, None).await })
-            .await
-            .map_err(members::Failed::into_first)?;
+        let life = self.life(first.lease()).await?;
         Ok(Inspection {
             holder: Some(String::from_utf8_lossy(first.value()).into_owned()),
             remaining: u64::try_from(life.ttl()).ok().map(Duration::from_secs),
@@ -118,17 +119,24 @@ impl Service for Etcd {
         }
     }
 
-    async fn prolong(&self, queue: &str, owner: Owner) -> Option<Result<bool, NodeError>> {
+    async fn prolong(&self, queue: &str, owner: Owner, ttl: Duration) -> Prolonged {
         let first = match self.of_owner(queue, owner).await {
             Ok(Some((0, key))) => key,
-            Ok(_) => return Some(Ok(false)),
-            Err(error) => return Some(Err(error)),
+            Ok(_) => return Prolonged::NotFirst,
+            Err(error) => return Prolonged::Failed(error),
         };
-        Some(match place::keep_alive(&self.members, first.lease()).await {
-            Ok(()) => Ok(true),
-            Err(failed) if failed.is_not_found() => Ok(false),
-            Err(failed) => Err(failed.into_first()),
-        })
+        let granted = match self.life(first.lease()).await {
+            Ok(life) => Duration::from_secs(u64::try_from(life.granted_ttl()).unwrap_or(0)),
+            Err(error) => return Prolonged::Failed(error),
+        };
+        if ttl > granted {
+            return Prolonged::Shorter { granted };
+        }
+        match place::keep_alive(&self.members, first.lease()).await {
+            Ok(()) => Prolonged::Done,
+            Err(failed) if failed.is_not_found() => Prolonged::NotFirst,
+            Err(failed) => Prolonged::Failed(failed.into_first()),
+        }
     }
 }
 

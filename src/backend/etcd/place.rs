@@ -96,11 +96,11 @@ impl EtcdPlace {
             let txn = txn.clone();
             async move { etcd.txn(txn).await }
         });
-        let lists = done.await?.op_responses().into_iter().filter_map(|response| match response {
+        let mut lists = done.await?.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(list) => Some(list),
             _ => None,
         });
-        Ok(self.look_at(lists.last()))
+        Ok(self.look_at(lists.next_back()))
     }
 
     async fn look(&self) -> Result<Look, Failed> {
@@ -144,6 +144,8 @@ impl EtcdPlace {
                 return;
             }
         }
+        // The stream is broken: a member that breaks each one at once must not be asked without a pause.
+        tokio::time::sleep(self.members.patience() / 10).await;
     }
 }
 
@@ -156,7 +158,7 @@ impl Place for EtcdPlace {
 
     async fn enter(&self, manner: Manner) -> Result<Option<Entered>, Trouble> {
         let granted = self.grant().await.map_err(failed)?;
-        let look = self.line_up(manner).await.map_err(gone_or_failed)?;
+        let look = self.line_up(manner).await.map_err(failed)?;
         let Some(mine) = look.mine else {
             return match manner {
                 Manner::OnlyIfFree => {
@@ -207,21 +209,22 @@ impl Place for EtcdPlace {
         let revision = self.revision.load(Ordering::Acquire);
         let mine = Compare::create_revision(self.key.as_str(), CompareOp::Equal, revision);
         let txn = Txn::new().when([mine]).and_then([TxnOp::delete(self.key.as_str(), None)]);
-        let mut was_there = false;
         if revision != 0 {
             let done = self.members.ask(move |mut etcd| {
                 let txn = txn.clone();
                 async move { etcd.txn(txn).await }
             });
-            was_there = done.await.map_err(failed)?.succeeded();
+            return Ok(done.await.map_err(failed)?.succeeded());
         }
         match self.revoke().await {
-            Ok(()) => Ok(was_there),
-            Err(failed) if failed.is_not_found() => Ok(was_there),
-            // The key is gone, and with it what matters: the lease ends by itself.
-            Err(_) if was_there => Ok(true),
+            Ok(()) => Ok(false),
+            Err(failed) if failed.is_not_found() => Ok(false),
             Err(failed) => Err(Trouble::Failed(failed.report())),
         }
+    }
+
+    async fn tidy(&self) {
+        let _ = self.revoke().await;
     }
 }
 

@@ -218,6 +218,7 @@ impl<P: Place> Keeper<P> {
                     let outcome = if was_there { ReleaseOutcome::Released } else { ReleaseOutcome::NotHeld };
                     tracing::info!(resource, owner, %outcome, "released");
                     tell(outcome, Report::default());
+                    self.place.tidy().await;
                     return outcome;
                 }
                 Err(Trouble::Gone) => {

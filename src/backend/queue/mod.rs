@@ -10,6 +10,8 @@
 pub(crate) mod endpoint;
 mod keeper;
 pub(crate) mod names;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use self::keeper::{Keeper, Terms};
 use super::{Wait, Wanted};
 use crate::lock::clock::{Clock, Entropy};
-use crate::lock::error::AcquireError;
+use crate::lock::error::{AcquireError, ConfigError};
 use crate::lock::hold::Hold;
 use crate::lock::report::{NodeAnswer, NodeError, NodeReport, Report};
 use crate::lock::{Capabilities, Inspection};
@@ -56,6 +58,21 @@ pub(crate) enum Manner {
     OnlyIfFree,
 }
 
+/// What became of a renewal from outside.
+#[derive(Debug)]
+pub(crate) enum Prolonged {
+    Done,
+    /// This owner is not first, or not there.
+    NotFirst,
+    /// The place lives by the TTL of its grant, which is shorter.
+    Shorter {
+        granted: Duration,
+    },
+    /// Only the holder itself can do this.
+    Impossible,
+    Failed(NodeError),
+}
+
 /// A service that keeps queues.
 pub(crate) trait Service: fmt::Debug + Send + Sync + 'static {
     /// One place in one queue.
@@ -73,12 +90,8 @@ pub(crate) trait Service: fmt::Debug + Send + Sync + 'static {
     /// Removes an owner's place. Whether it was there.
     fn evict(&self, queue: &str, owner: Owner) -> impl Future<Output = Result<bool, NodeError>> + Send;
 
-    /// Renews an owner's place at the head of a queue; `None` if the service cannot do this from outside.
-    fn prolong(
-        &self,
-        queue: &str,
-        owner: Owner,
-    ) -> impl Future<Output = Option<Result<bool, NodeError>>> + Send;
+    /// Renews an owner's place at the head of a queue, if it may be expected to live for `ttl` then.
+    fn prolong(&self, queue: &str, owner: Owner, ttl: Duration) -> impl Future<Output = Prolonged> + Send;
 }
 
 /// One acquisition's place in a queue. Every call ends by itself within the patience that the service was made with, except
@@ -104,6 +117,9 @@ pub(crate) trait Place: Send + Sync + 'static {
 
     /// Gives the place up, whether or not it was ever taken. True if it was there. May be repeated.
     fn leave(&self) -> impl Future<Output = Result<bool, Trouble>> + Send;
+
+    /// Clears up after the place was left: what is in nobody's way, and ends by itself if this fails.
+    fn tidy(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// What all acquisitions share.
@@ -184,13 +200,32 @@ impl<S: Service> Queue<S> {
 
     pub(crate) async fn evict(&self, resource: &str, owner: Owner) -> Report {
         let done = self.service.evict(&self.queue(resource), owner).await;
-        self.said(answer(done, NodeAnswer::Released))
+        self.said(match done {
+            Ok(true) => NodeAnswer::Released,
+            Ok(false) => NodeAnswer::NotMine,
+            Err(error) => NodeAnswer::Failed(error),
+        })
     }
 
-    /// `None` if the service cannot.
-    pub(crate) async fn prolong(&self, resource: &str, owner: Owner) -> Option<Report> {
-        let done = self.service.prolong(&self.queue(resource), owner).await?;
-        Some(self.said(answer(done, NodeAnswer::Extended)))
+    pub(crate) async fn prolong(
+        &self,
+        resource: &str,
+        owner: Owner,
+        ttl: Ttl,
+        backend: &'static str,
+    ) -> Result<Report, ConfigError> {
+        let asked = ttl.as_duration();
+        let answer = match self.service.prolong(&self.queue(resource), owner, asked).await {
+            Prolonged::Done => NodeAnswer::Extended,
+            Prolonged::NotFirst => NodeAnswer::NotMine,
+            Prolonged::Failed(error) => NodeAnswer::Failed(error),
+            Prolonged::Shorter { granted } => return Err(ConfigError::TtlFixed { asked, granted }),
+            Prolonged::Impossible => {
+                let what = "extending a lock from outside its holder";
+                return Err(ConfigError::NotForBackend { what, backend });
+            }
+        };
+        Ok(self.said(answer))
     }
 
     /// The service as one address: it votes within itself.
@@ -231,14 +266,6 @@ impl<S: Service> Queue<S> {
             },
             Failure::GivenUp => AcquireError::Shutdown,
         }
-    }
-}
-
-fn answer(done: Result<bool, NodeError>, yes: NodeAnswer) -> NodeAnswer {
-    match done {
-        Ok(true) => yes,
-        Ok(false) => NodeAnswer::NotMine,
-        Err(error) => NodeAnswer::Failed(error),
     }
 }
 

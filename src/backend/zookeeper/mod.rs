@@ -17,7 +17,7 @@ use zookeeper_client::{Client, Error};
 use self::place::{Znode, ZooKeeperPlace, in_order};
 use self::sessions::{Sessions, node_error};
 use super::queue::endpoint::Form;
-use super::queue::{Service, Trouble, names};
+use super::queue::{Prolonged, Service, Trouble, names};
 use crate::lock::clock::Clock;
 use crate::lock::error::ConfigError;
 use crate::lock::options::least_ttl;
@@ -113,8 +113,8 @@ impl Service for ZooKeeper {
         }
     }
 
-    async fn prolong(&self, _: &str, _: Owner) -> Option<Result<bool, NodeError>> {
-        None
+    async fn prolong(&self, _: &str, _: Owner, _: Duration) -> Prolonged {
+        Prolonged::Impossible
     }
 }
 

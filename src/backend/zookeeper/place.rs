@@ -12,6 +12,9 @@ use super::sessions::{Session, Sessions};
 use crate::backend::queue::{Entered, Manner, Place, Trouble};
 use crate::proto::{Drift, FencingToken, Owner, Ttl};
 
+/// Watches may die without a word: a queue is looked at again after this long, whatever they say.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 pub(crate) struct ZooKeeperPlace {
     sessions: Arc<Sessions>,
@@ -110,19 +113,30 @@ impl ZooKeeperPlace {
         Ok(znodes.into_iter().find(|znode| znode.owner == self.owner))
     }
 
-    /// Waits until the place, or the one before it, has changed; or until nothing can be said about them.
+    /// Waits until the place, or the one before it, is gone; or until nothing can be said about them.
+    ///
+    /// Watches on children, which such znodes never have: they fire when the znode goes, and not at each renewal.
     async fn change(&self, session: &Session, mine: &str, before: &str) -> Result<(), Error> {
-        let own = self.sessions.within(session.client.get_and_watch_data(mine)).await?;
-        let other = match self.sessions.within(session.client.get_and_watch_data(before)).await {
+        let (_, own) = self.sessions.within(session.client.list_and_watch_children(mine)).await?;
+        let other = self.sessions.within(session.client.list_and_watch_children(before)).await;
+        let (_, other) = match other {
             Err(Error::NoNode) => return Ok(()),
             other => other?,
         };
         tokio::select! {
-            _ = own.2.changed() => {}
-            _ = other.2.changed() => {}
+            _ = own.changed() => {}
+            _ = other.changed() => {}
             () = session.over() => {}
         }
         Ok(())
+    }
+
+    /// What an error says before there is a place that could be lost: at worst, that another session is needed.
+    async fn not_entered(&self, session: &Arc<Session>, error: Error) -> Trouble {
+        match self.trouble(session, error.clone()).await {
+            Trouble::Gone => self.sessions.failed(&error),
+            failed => failed,
+        }
     }
 
     /// What an error says about the place.
@@ -159,19 +173,19 @@ impl Place for ZooKeeperPlace {
             match self.list(session).await {
                 Ok(znodes) if !znodes.is_empty() => return Ok(None),
                 Ok(_) => {}
-                Err(error) => return Err(self.trouble(session, error).await),
+                Err(error) => return Err(self.not_entered(session, error).await),
             }
         }
         let stat = match self.create(session).await {
             Ok(stat) => stat,
-            Err(error) => return Err(self.trouble(session, error).await),
+            Err(error) => return Err(self.not_entered(session, error).await),
         };
         if stat.ephemeral_owner != session.client.session_id().0 {
             return Err(Trouble::Gone);
         }
         let znodes = match self.list(session).await {
             Ok(znodes) => znodes,
-            Err(error) => return Err(self.trouble(session, error).await),
+            Err(error) => return Err(self.not_entered(session, error).await),
         };
         let place = znodes.iter().position(|znode| znode.owner == self.owner).ok_or(Trouble::Gone)?;
         if place > 0 && manner == Manner::OnlyIfFree {
@@ -192,7 +206,8 @@ impl Place for ZooKeeperPlace {
                     return Ok(Some(Err(Trouble::Gone)));
                 };
                 let Some(before) = place.checked_sub(1) else { return Ok(Some(Ok(()))) };
-                self.change(session, &znodes[place].path, &znodes[before].path).await?;
+                let change = self.change(session, &znodes[place].path, &znodes[before].path);
+                tokio::time::timeout(LOOK_AGAIN, change).await.unwrap_or(Ok(()))?;
                 Ok(None)
             };
             match looked.await {
@@ -218,12 +233,12 @@ impl Place for ZooKeeperPlace {
     async fn gone(&self) {
         let (Ok(session), Some(path)) = (self.session(), self.path.get()) else { return };
         loop {
-            match session.client.check_and_watch_stat(path).await {
-                Ok((None, _)) => return,
-                Ok((Some(_), watcher)) => tokio::select! {
+            match session.client.list_and_watch_children(path).await {
+                Ok((_, watcher)) => tokio::select! {
                     _ = watcher.changed() => {}
                     () = session.over() => return,
                 },
+                Err(Error::NoNode) => return,
                 Err(_) if session.is_over() => return,
                 // Silence proves nothing.
                 Err(_) => {
@@ -251,6 +266,8 @@ impl Place for ZooKeeperPlace {
             Err(error) => Err(self.trouble(session, error).await),
         }
     }
+
+    async fn tidy(&self) {}
 }
 
 #[cfg(test)]

@@ -49,6 +49,9 @@ impl From<ConfigError> for Failure {
             | ConfigError::TooManyNodes { .. }
             | ConfigError::DuplicateNode { .. }
             | ConfigError::BadNode { .. }
+            | ConfigError::BadEndpoint { .. }
+            | ConfigError::SeveralBackends { .. }
+            | ConfigError::NotCompiled { .. }
             | ConfigError::WeakQuorum { .. } => Exit::Configuration,
             ConfigError::NoRuntime => Exit::Internal,
             _ => Exit::Usage,
@@ -69,6 +72,10 @@ impl From<AcquireError> for Failure {
             AcquireError::Contended { .. } => (
                 Exit::NotAcquired,
                 "wait longer (--wait 30s), or look who holds it: redfence status RESOURCE".to_owned(),
+            ),
+            AcquireError::PlaceLost { .. } => (
+                Exit::NotAcquired,
+                "try again: the place in the queue ended while this process stood still or was cut off".to_owned(),
             ),
             AcquireError::ValidityExhausted { .. } => {
                 (Exit::NotAcquired, "take a longer --ttl, or look why the nodes are slow".to_owned())

@@ -45,6 +45,10 @@ impl Nodes {
 
 /// The URLs of the user's nodes, or of five embedded ones, which live for as long as the second value.
 pub(crate) async fn servers(global: &Global) -> Result<(Vec<String>, Option<EmbeddedCluster>), Failure> {
+    if global.backend.is_some() {
+        let next = "it is for acquire, extend, release and status; leave it out, and REDFENCE_BACKEND";
+        return Err(Failure::new(Exit::Usage, "--backend means nothing here").next(next));
+    }
     match Nodes::given(global, Nodes::Embedded(5))? {
         Nodes::Urls(urls) => Ok((urls, None)),
         Nodes::Embedded(number) => {
@@ -85,6 +89,15 @@ pub(crate) fn lock_with(
     global: &Global,
     settings: impl FnOnce(LockBuilder) -> LockBuilder,
 ) -> Result<DistributedLock, Failure> {
+    let builder = DistributedLock::builder()
+        .mode(global.mode().into())
+        .prefix(global.prefix.clone())
+        .allow_weak_quorum(global.allow_weak_quorum);
+    if let Some(backend) = &global.backend {
+        // Both are refused by the builder: neither overrides the other silently.
+        let nodes = global.nodes.iter().flat_map(|nodes| nodes.split(','));
+        return Ok(settings(on_backend(builder.nodes(nodes), backend)?).build()?);
+    }
     let urls = match Nodes::given(global, Nodes::Urls(Vec::new()))? {
         Nodes::Urls(urls) => urls,
         Nodes::Embedded(_) => {
@@ -93,17 +106,38 @@ pub(crate) fn lock_with(
             return Err(Failure::new(Exit::Configuration, what).next(next));
         }
     };
-    let builder = DistributedLock::builder()
-        .nodes(urls)
-        .mode(global.mode().into())
-        .prefix(global.prefix.clone())
-        .allow_weak_quorum(global.allow_weak_quorum);
-    Ok(settings(builder).build()?)
+    Ok(settings(builder.nodes(urls)).build()?)
+}
+
+/// From `--backend` to a builder for it.
+fn on_backend(builder: LockBuilder, backend: &str) -> Result<LockBuilder, Failure> {
+    match backend.trim().split_once("://") {
+        Some(("etcd", members)) => {
+            Ok(builder.etcd(members.split(',').map(|member| format!("http://{}", member.trim()))))
+        }
+        Some(("zookeeper", connect)) => Ok(builder.zookeeper(connect)),
+        _ => {
+            let what = "--backend is neither etcd://.. nor zookeeper://..";
+            let next = "write etcd://HOST:PORT,HOST:PORT,.. or zookeeper://HOST:PORT,..[/chroot]";
+            Err(Failure::new(Exit::Configuration, what).next(next))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_back_end_is_etcd_or_zookeeper() {
+        let builder = |backend| on_backend(DistributedLock::builder(), backend);
+        for good in ["etcd://a:1,b:2", "zookeeper://a:1,b:2/chroot"] {
+            assert!(builder(good).is_ok(), "{good:?}");
+        }
+        for wrong in ["", "etcd", "redis://a:1", "consul://a:1"] {
+            assert_eq!(builder(wrong).unwrap_err().exit, Exit::Configuration, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn nodes_are_urls_or_a_number_of_embedded_ones() {

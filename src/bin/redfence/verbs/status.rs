@@ -54,7 +54,11 @@ struct Verdict {
 pub(crate) async fn run(global: &Global, args: StatusArgs) -> Result<Exit, Failure> {
     let locks = nodes::lock(global)?;
     let quorum = locks.quorum();
-    let nodes: Vec<_> = locks.inspect(&args.resource).await?.into_iter().map(node_status).collect();
+    let mut nodes: Vec<_> = locks.inspect(&args.resource).await?.into_iter().map(node_status).collect();
+    if locks.backend_name() != "redlock" {
+        // Only Redis nodes have an epoch to be without.
+        nodes.iter_mut().for_each(|node| node.empty = false);
+    }
     let verdict = verdict(&nodes, quorum);
     let state = verdict.state;
     let status = Status {
