@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::lock::clock::{Clock, SystemClock};
+
 /// A value that is not what this recipe keeps there: the key belongs to something else.
 #[derive(Debug, thiserror::Error)]
 #[error("the value at this key is not of this recipe's form")]
@@ -18,6 +20,5 @@ pub(super) fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, FormError> {
 
 /// Milliseconds since 1970, by this machine's wall clock.
 pub(super) fn unix_millis() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    SystemClock::default().unix_micros() / 1000
 }
