@@ -1,7 +1,7 @@
 //! A distributed lock on a quorum of independent Redis nodes, with fencing tokens minted by that same quorum.
 
 // The program in the README compiles.
-#[cfg(all(doctest, feature = "redis"))]
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
