@@ -46,14 +46,27 @@ pub(super) struct Seat {
 impl Counter {
     /// A fresh counter at 0.
     pub(super) async fn create(memory: &Memory) -> Result<Self, ExperimentError> {
-        let name = format!("counter-{:032x}", Operation::draw().0);
         let store = open(memory).await?;
         let stored = patiently(|| store.backend()).await?;
         let backend = stored.unwrap_or_else(|| BackendId::new("redfence-simulation"));
-        let seat = Seat { store, key: Arc::from(name.as_str()), backend };
-        let counter = Self { memory: memory.clone(), seat };
-        counter.seat.write(0, None, Operation::draw()).await?;
-        Ok(counter)
+        Self::begin(memory.clone(), store, backend).await
+    }
+
+    /// Another one in the same store.
+    pub(super) async fn another(&self) -> Result<Self, ExperimentError> {
+        let Seat { store, backend, .. } = self.seat.clone();
+        Self::begin(self.memory.clone(), store, backend).await
+    }
+
+    async fn begin(
+        memory: Memory,
+        store: Arc<dyn Store>,
+        backend: BackendId,
+    ) -> Result<Self, ExperimentError> {
+        let name = format!("counter-{:032x}", Operation::draw().0);
+        let seat = Seat { store, key: Arc::from(name), backend };
+        seat.write(0, None, Operation::draw()).await?;
+        Ok(Self { memory, seat })
     }
 
     /// A worker's own way to it.

@@ -120,9 +120,9 @@ impl Sweep {
         keys: u32,
         hold: Duration,
     ) -> Result<Cell, ExperimentError> {
-        let mut counters = Vec::new();
-        for _ in 0..keys.max(1) {
-            counters.push(Counter::create(&self.experiment.memory).await?);
+        let mut counters = vec![Counter::create(&self.experiment.memory).await?];
+        for _ in 1..keys {
+            counters.push(counters[0].another().await?);
         }
         let keys_of: Arc<[String]> = counters.iter().map(|counter| counter.key().to_owned()).collect();
         let (over, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(workers as usize + 1)));

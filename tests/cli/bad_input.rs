@@ -33,7 +33,15 @@ fn arguments_that_no_nodes_could_make_work_are_a_matter_of_usage() {
         (&["simulate", "--workers", "0"], "workers 0"),
         (&["simulate", "--ops", "0"], "ops 0"),
         (&["simulate", "--runs", "0"], "runs 0"),
-        (&["simulate", "--memory", "sqlite:/tmp/x"], "not known in this version"),
+        (&["simulate", "--memory", "files:/tmp/x"], "not known in this build"),
+        (&["simulate", "--strategy", "etcd"], "--backend etcd://"),
+        (
+            &["simulate", "--strategy", "zookeeper", "--backend", "etcd://127.0.0.1:1"],
+            "--backend zookeeper://",
+        ),
+        (&["simulate", "--strategy", "optimistic", "--fault", "pause"], "nothing to strike"),
+        (&["simulate", "--svg", "x.svg"], "--sweep"),
+        (&["simulate", "--sweep", "--svg", "/nowhere/x.svg"], "cannot be written"),
         (&["simulate", "--strategy", "none", "--fault", "pause"], "strategy none has none"),
         (&["simulate", "--fault", "node-crash"], "invalid value 'node-crash'"),
         (

@@ -145,8 +145,64 @@ fn the_counter_may_be_in_redis_and_is_gone_afterwards() {
     assert_eq!(simulate("classic", 0)["mean_final"], 180.0);
     assert_eq!(simulate("fenced", 0)["mean_final"], 180.0);
     let left: HashSet<String> = nodes.ask(0, &["KEYS", "*"]);
-    let expected = ["redfence:node", "redfence:counter:simulation/counter"].map(String::from);
-    assert_eq!(left, HashSet::from(expected), "only what must stay at a node");
+    let expected = ["redfence:node", "redfence:counter:simulation/counter", "redfence-simulation:store"]
+        .map(String::from);
+    assert_eq!(
+        left,
+        HashSet::from(expected),
+        "only what must stay at a node, and whose tokens the counters compare"
+    );
+}
+
+#[test]
+fn no_update_is_lost_by_version_or_adaptively_in_any_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = Servers::start(3);
+    let stores = [
+        "in-process".to_owned(),
+        format!("sqlite:{}", folder.path().join("counter.db").display()),
+        format!("redis:{}", nodes.0[0].url),
+    ];
+    for memory in &stores {
+        for strategy in ["optimistic", "adaptive", "fenced"] {
+            let args = ["simulate", "--strategy", strategy, "--ops", "40", "--memory", memory, "--json"];
+            let summary = nodes.redfence(&args).expect(0).json();
+            assert_eq!(summary["mean_final"], 120.0, "{strategy} in {memory}: {summary}");
+        }
+    }
+    // Without a lock, and without versions, the same store loses.
+    let args = ["simulate", "--strategy", "none", "--ops", "200", "--memory", &stores[1], "--json"];
+    assert!(nodes.redfence(&args).expect(0).json()["mean_lost"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_sweep_measures_every_combination_and_is_exact_in_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("sweep.svg");
+    let args = ["simulate", "--sweep", "--each", "5ms", "--svg", svg.to_str().unwrap(), "--json"];
+    let report = redfence(&args).expect(0).json();
+    assert_eq!(report["schema"], "redfence.sweep/1");
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3 * 6 * 4 * 3);
+    assert!(cells.iter().all(|cell| cell["lost"] == 0 && cell["updates"].as_u64() > Some(0)), "{report}");
+    assert_fields(
+        &cells[0],
+        &[
+            "strategy",
+            "workers",
+            "keys",
+            "hold_ms",
+            "updates",
+            "updates_per_s",
+            "conflicts_per_update",
+            "locked",
+            "p50_ms",
+            "p99_ms",
+            "lost",
+        ],
+    );
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains("64 keys, work 10 ms"), "{:.200}", drawn);
 }
 
 #[test]
