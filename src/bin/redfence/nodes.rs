@@ -64,27 +64,6 @@ pub(crate) fn lock(global: &Global) -> Result<DistributedLock, Failure> {
     lock_with(global, |builder| builder)
 }
 
-/// The members of etcd or the servers of ZooKeeper, for the strategies that need them.
-pub(crate) fn members(global: &Global, strategy: Strategy) -> Result<Option<Vec<String>>, Failure> {
-    let scheme = match strategy {
-        Strategy::Etcd => "etcd",
-        Strategy::ZooKeeper => "zookeeper",
-        _ => return Ok(None),
-    };
-    let given = global.backend.as_deref().and_then(|backend| backend.trim().split_once("://"));
-    match given {
-        Some(("etcd", members)) if scheme == "etcd" => {
-            Ok(Some(members.split(',').map(|member| format!("http://{}", member.trim())).collect()))
-        }
-        Some(("zookeeper", connect)) if scheme == "zookeeper" => Ok(Some(vec![connect.to_owned()])),
-        _ => {
-            let what = format!("strategy {strategy} needs to know where: --backend {scheme}://..");
-            let next = format!("write --backend {scheme}://HOST:PORT,HOST:PORT,..");
-            Err(Failure::new(Exit::Usage, what).next(next))
-        }
-    }
-}
-
 /// The same, with more settings.
 pub(crate) fn lock_with(
     global: &Global,
@@ -110,17 +89,48 @@ pub(crate) fn lock_with(
     Ok(settings(builder.nodes(urls)).build()?)
 }
 
-/// From `--backend` to a builder for it.
-fn on_backend(builder: LockBuilder, backend: &str) -> Result<LockBuilder, Failure> {
-    match backend.trim().split_once("://") {
-        Some(("etcd", members)) => {
-            Ok(builder.etcd(members.split(',').map(|member| format!("http://{}", member.trim()))))
+/// What `--backend` names.
+enum Service {
+    Etcd(Vec<String>),
+    ZooKeeper(String),
+}
+
+impl Service {
+    fn parse(backend: &str) -> Result<Self, Failure> {
+        match backend.trim().split_once("://") {
+            Some(("etcd", members)) => {
+                Ok(Self::Etcd(members.split(',').map(|member| format!("http://{}", member.trim())).collect()))
+            }
+            Some(("zookeeper", connect)) => Ok(Self::ZooKeeper(connect.to_owned())),
+            _ => {
+                let what = "--backend is neither etcd://.. nor zookeeper://..";
+                let next = "write etcd://HOST:PORT,HOST:PORT,.. or zookeeper://HOST:PORT,..[/chroot]";
+                Err(Failure::new(Exit::Configuration, what).next(next))
+            }
         }
-        Some(("zookeeper", connect)) => Ok(builder.zookeeper(connect)),
+    }
+}
+
+fn on_backend(builder: LockBuilder, backend: &str) -> Result<LockBuilder, Failure> {
+    Ok(match Service::parse(backend)? {
+        Service::Etcd(members) => builder.etcd(members),
+        Service::ZooKeeper(connect) => builder.zookeeper(connect),
+    })
+}
+
+/// The members of etcd or the servers of ZooKeeper, for the strategies that need them.
+pub(crate) fn members(global: &Global, strategy: Strategy) -> Result<Option<Vec<String>>, Failure> {
+    if !matches!(strategy, Strategy::Etcd | Strategy::ZooKeeper) {
+        return Ok(None);
+    }
+    let given = global.backend.as_deref().map(Service::parse).transpose()?;
+    match (strategy, given) {
+        (Strategy::Etcd, Some(Service::Etcd(members))) => Ok(Some(members)),
+        (Strategy::ZooKeeper, Some(Service::ZooKeeper(connect))) => Ok(Some(vec![connect])),
         _ => {
-            let what = "--backend is neither etcd://.. nor zookeeper://..";
-            let next = "write etcd://HOST:PORT,HOST:PORT,.. or zookeeper://HOST:PORT,..[/chroot]";
-            Err(Failure::new(Exit::Configuration, what).next(next))
+            let what = format!("strategy {strategy} needs to know where: --backend {strategy}://..");
+            let next = format!("write --backend {strategy}://HOST:PORT,HOST:PORT,..");
+            Err(Failure::new(Exit::Usage, what).next(next))
         }
     }
 }
