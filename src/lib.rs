@@ -5,6 +5,13 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+// So does the one in the guide for agents.
+#[cfg(all(doctest, feature = "memory"))]
+#[doc = include_str!("../docs/agents.md")]
+struct AgentsGuide;
+
+#[cfg(feature = "agents")]
+pub mod agents;
 #[cfg(any(feature = "redis", feature = "embedded"))]
 pub mod backend;
 pub mod invariants;

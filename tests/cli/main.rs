@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agents;
 mod bad_input;
 mod experiments;
 mod handles;

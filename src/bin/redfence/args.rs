@@ -9,6 +9,7 @@ use redfence::proto::message::MAX_NUMBER;
 use redfence::proto::{Owner, Ttl};
 use redfence::simulate::{Fault, Strategy};
 
+use crate::agents::args::AgentsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -116,6 +117,8 @@ pub(crate) enum Command {
     Readmit,
     /// A Redis node inside this process, on a port, for trying things.
     Node(NodeArgs),
+    /// Agents, each a process, fill one vector store; one is killed and one frozen while it holds a lock, and nothing is lost.
+    Agents(AgentsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -310,7 +313,7 @@ fn resource(text: &str) -> Result<String, String> {
 }
 
 /// A TTL that a node can keep.
-fn ttl(text: &str) -> Result<Duration, String> {
+pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let span = duration(text)?;
     match Ttl::from_duration(span) {
         Some(_) => Ok(span),

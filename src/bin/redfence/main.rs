@@ -2,6 +2,7 @@
 //!
 //! Data go to stdout, talk and progress to stderr. What a lock is, the library knows; no decision about locks is made here.
 
+mod agents;
 mod args;
 mod exit;
 mod failure;
@@ -24,7 +25,7 @@ fn main() -> Exit {
     // In an experiment a lost lease is what one came to see, and with a fault what the nodes have to say of it as well.
     start_logs(match &cli.command {
         Some(Command::Simulate(args)) if !args.fault.is_empty() => "off",
-        None | Some(Command::Tour(_) | Command::Simulate(_)) => "error",
+        None | Some(Command::Tour(_) | Command::Simulate(_) | Command::Agents(_)) => "error",
         Some(_) => "warn",
     });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -50,6 +51,7 @@ async fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Init(args)) => verbs::init::run(&global, args).await,
         Some(Command::Readmit) => verbs::readmit::run(&global).await,
         Some(Command::Node(args)) => verbs::node::run(&global, args).await,
+        Some(Command::Agents(args)) => agents::run(&global, args).await,
     }
 }
 
