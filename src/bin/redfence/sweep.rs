@@ -146,10 +146,8 @@ fn plot(report: &SweepReport) -> String {
     let places = places(report);
     let mut holds: Vec<_> = places.iter().map(|place| place.0).collect();
     let mut keys: Vec<_> = places.iter().map(|place| place.1).collect();
-    for list in [&mut holds] {
-        list.sort_unstable();
-        list.dedup();
-    }
+    holds.sort_unstable();
+    holds.dedup();
     keys.sort_unstable();
     keys.dedup();
     let mut svg = String::new();
