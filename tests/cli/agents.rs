@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::servers::Servers;
 use crate::support::{Mortal, wait_until};
-use crate::{Ran, assert_fields, command, finish, redfence};
+use crate::{Ran, assert_fields, finish, redfence};
 
 /// Small and quick; locks live for long enough that a busy machine does not lose them by itself.
 const QUICK: [&str; 6] = ["--documents", "30", "--think", "1ms..5ms", "--ttl", "2s"];
