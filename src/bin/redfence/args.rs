@@ -48,7 +48,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "REDFENCE_NODES", hide_env_values = true, value_name = "URL,URL,..")]
     pub(crate) nodes: Option<String>,
     /// etcd or ZooKeeper instead of Redis nodes: etcd://HOST:PORT,HOST:PORT,.. or zookeeper://HOST:PORT,..[/chroot]. For acquire,
-    /// extend, release, status and simulate --strategy etcd or zookeeper, in a build with the cargo feature of that name.
+    /// extend, release, status, agents and simulate --strategy etcd or zookeeper, in a build with the cargo feature of that name.
     #[arg(long, global = true, env = "REDFENCE_BACKEND", hide_env_values = true, value_name = "URL")]
     pub(crate) backend: Option<String>,
     /// Comes before every resource name to make its key.

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redfence::DistributedLock;
 use redfence::agents::{AgentReport, AgentsError, Crew, News, Pace, Report, Shelf};
 use redfence::memory::{BackendId, Operation};
+use redfence::simulate::EmbeddedCluster;
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -26,9 +27,17 @@ struct Post<'a> {
     program: PathBuf,
     global: &'a Global,
     args: &'a AgentsArgs,
-    urls: String,
     memory: PathBuf,
-    backend: BackendId,
+    place: &'a Place,
+}
+
+/// Where the locks are.
+struct Place {
+    locks: DistributedLock,
+    /// For the agents, if they are not on another back end, which their environment names.
+    urls: Option<String>,
+    /// They end with the run.
+    embedded: Option<EmbeddedCluster>,
 }
 
 pub(super) async fn run(global: &Global, args: AgentsArgs) -> Result<Exit, Failure> {
@@ -44,34 +53,22 @@ pub(super) async fn run(global: &Global, args: AgentsArgs) -> Result<Exit, Failu
         pace,
     };
     crew.check()?;
-    let (urls, cluster) = nodes::servers(global).await?;
-    // Embedded nodes begin at 0 with every run: their tokens are no one else's.
-    let backend = match cluster {
-        Some(_) => BackendId::new(format!("embedded-{:032x}", Operation::draw().0)),
-        None => BackendId::new("redlock"),
-    };
-    let locks = DistributedLock::builder()
-        .nodes(urls.clone())
-        .prefix(global.prefix.clone())
-        .allow_weak_quorum(global.allow_weak_quorum)
-        .ttl(args.pace.ttl)
-        .build()?;
-    stopping.or(trial(&locks)).await?;
-    let (memory, _folder) = place(args.memory.as_deref())?;
+    let place = Place::of(global, &args).await?;
+    stopping.or(trial(&place.locks)).await?;
+    let (memory, _folder) = file(args.memory.as_deref())?;
     let shelf = stopping.or(async { Shelf::open(&memory).await }).await?;
     if !stopping.or(shelf.fill(&corpus)).await? {
         return Err(AgentsError::AlreadyThere.into());
     }
-    let kind = if cluster.is_some() { "embedded " } else { "" };
     eprintln!(
-        "{} agents add {} documents to {}; locks on {} {kind}nodes",
+        "{} agents add {} documents to {}; locks: {}",
         crew.agents,
         crew.documents,
         memory.display(),
-        locks.addresses().len(),
+        place.name(),
     );
     let program = std::env::current_exe().map_err(|error| Failure::new(Exit::Internal, error))?;
-    let post = Post { program, global, args: &args, urls: urls.join(","), memory, backend };
+    let post = Post { program, global, args: &args, memory, place: &place };
     let begun = Instant::now();
     let (agents, happened) = watched(&crew, &post, &stopping).await?;
     let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -83,6 +80,36 @@ pub(super) async fn run(global: &Global, args: AgentsArgs) -> Result<Exit, Failu
     Ok(if report.documents.are_exact() { Exit::Ok } else { Exit::Inexact })
 }
 
+impl Place {
+    async fn of(global: &Global, args: &AgentsArgs) -> Result<Self, Failure> {
+        let ttl = args.pace.ttl;
+        if global.backend.is_some() {
+            let locks = nodes::lock_with(global, |builder| builder.ttl(ttl))?;
+            return Ok(Self { locks, urls: None, embedded: None });
+        }
+        let (urls, embedded) = nodes::servers(global).await?;
+        let mut builder = DistributedLock::builder()
+            .nodes(urls.clone())
+            .prefix(global.prefix.clone())
+            .allow_weak_quorum(global.allow_weak_quorum)
+            .ttl(ttl);
+        if embedded.is_some() {
+            // A new cluster with every run: its tokens are no other's.
+            builder = builder.backend_id(BackendId::new(format!("embedded-{:032x}", Operation::draw().0)));
+        }
+        Ok(Self { locks: builder.build()?, urls: Some(urls.join(",")), embedded })
+    }
+
+    fn name(&self) -> String {
+        let number = self.locks.addresses().len();
+        match (&self.embedded, &self.urls) {
+            (Some(_), _) => format!("{number} embedded nodes"),
+            (None, Some(_)) => format!("{number} nodes"),
+            (None, None) => self.locks.backend_name().to_owned(),
+        }
+    }
+}
+
 /// One acquisition: starts fresh nodes, and finds what is wrong with others.
 async fn trial(locks: &DistributedLock) -> Result<(), AgentsError> {
     let guard = locks.acquire(TRIAL, Duration::from_secs(10)).await?;
@@ -92,7 +119,7 @@ async fn trial(locks: &DistributedLock) -> Result<(), AgentsError> {
 }
 
 /// The user's file, or one in a folder that ends with the second value.
-fn place(memory: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>), Failure> {
+fn file(memory: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>), Failure> {
     if let Some(file) = memory {
         return Ok((file.to_owned(), None));
     }
@@ -139,9 +166,13 @@ impl Post<'_> {
             .arg(format!("--think={}us..{}us", pace.think.least.as_micros(), pace.think.most.as_micros()))
             .arg(format!("--ttl={}ms", pace.ttl.as_millis()))
             .arg(format!("--prefix={}", self.global.prefix))
-            .arg(format!("--backend-id={}", self.backend))
-            // Not as an argument: others could see the passwords in it.
-            .env("REDFENCE_NODES", &self.urls);
+            .arg(format!("--backend-id={}", self.place.locks.backend_id()));
+        // Not as arguments: others could see the passwords in them.
+        match (&self.place.urls, &self.global.backend) {
+            (Some(urls), _) => command.env("REDFENCE_NODES", urls).env_remove("REDFENCE_BACKEND"),
+            (None, Some(backend)) => command.env("REDFENCE_BACKEND", backend).env_remove("REDFENCE_NODES"),
+            (None, None) => &mut command,
+        };
         if self.global.allow_weak_quorum {
             command.arg("--allow-weak-quorum");
         }
