@@ -137,7 +137,7 @@ fn sent_twice() -> Vec<Scenario> {
             "v4c-readmission-late-requests",
             "the operator gives up waiting for a node, and what it asked arrives at any later moment",
             Settings { operators: one, ..faults(lone, Faults { operator_loss: 1, ..wipes }) },
-            407_166,
+            407_183,
             &[holds(TokenOrder), reached(SecondWin)],
         ),
         long(scenario(
@@ -283,13 +283,13 @@ fn readmissions() -> Vec<Scenario> {
         ),
         long(safe(
             "v4c-two-readmissions-one-client",
-            3_015_762,
+            3_014_382,
             "two wipes; the first run may die half-way",
             lone(dying(rising)),
         )),
         long(safe(
             "v4c-two-readmissions-falling-one-client",
-            3_015_790,
+            3_014_660,
             "the same, the second run draws the smaller number",
             lone(dying(falling)),
         )),
