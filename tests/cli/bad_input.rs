@@ -26,8 +26,11 @@ fn arguments_that_no_nodes_could_make_work_are_a_matter_of_usage() {
         (&["release", "r", "--owner", "me"], "32 lower-case hexadecimal digits"),
         (&["release", "r"], "--owner"),
         (&["aquire", "r"], "a similar subcommand exists: 'acquire'"),
-        (&["simulate", "--strategy", "redis"], "[possible values: none, classic, fenced]"),
-        (&["simulate", "--strategy", "optimistic"], "[possible values: none, classic, fenced]"),
+        (
+            &["simulate", "--strategy", "redis"],
+            "possible values: none, classic, fenced, optimistic, adaptive, etcd, zookeeper",
+        ),
+        (&["simulate", "--strategy", "zookeper"], "a similar value exists: 'zookeeper'"),
         (&["acquire", "r", "--ttl", "10"], "a number with a unit"),
         (&["simulate", "--mode", "classic"], "choose with --strategy"),
         (&["simulate", "--workers", "0"], "workers 0"),
@@ -42,7 +45,7 @@ fn arguments_that_no_nodes_could_make_work_are_a_matter_of_usage() {
         (&["simulate", "--strategy", "optimistic", "--fault", "pause"], "nothing to strike"),
         (&["simulate", "--svg", "x.svg"], "--sweep"),
         (&["simulate", "--sweep", "--svg", "/nowhere/x.svg"], "cannot be written"),
-        (&["simulate", "--strategy", "none", "--fault", "pause"], "strategy none has none"),
+        (&["simulate", "--strategy", "none", "--fault", "pause"], "nothing to strike under strategy none"),
         (&["simulate", "--fault", "node-crash"], "invalid value 'node-crash'"),
         (
             &["simulate", "--nodes", "embedded:1", "--allow-weak-quorum", "--fault", "node-hang"],

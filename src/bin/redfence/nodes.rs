@@ -46,7 +46,7 @@ impl Nodes {
 /// The URLs of the user's nodes, or of five embedded ones, which live for as long as the second value.
 pub(crate) async fn servers(global: &Global) -> Result<(Vec<String>, Option<EmbeddedCluster>), Failure> {
     if global.backend.is_some() {
-        let next = "it is for acquire, extend, release, status and the strategies etcd and zookeeper; \
+        let next = "it is for acquire, extend, release, status, agents and the strategies etcd and zookeeper; \
                     leave it out, and REDFENCE_BACKEND";
         return Err(Failure::new(Exit::Usage, "--backend means nothing here").next(next));
     }
