@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::counter::{Counter, number};
 use super::report::rounded;
+use super::worker::TIDYING;
 use super::{Experiment, ExperimentError, RESOURCE, Strategy, Watch};
 use crate::memory::{self, SharedMemory};
 
@@ -207,7 +208,7 @@ impl Writer {
             counts.made(&updated, begun.elapsed());
         }
         if let Some(locks) = self.memory.locks() {
-            locks.drain(Duration::from_secs(2)).await;
+            locks.drain(TIDYING).await;
         }
         Ok(counts)
     }

@@ -16,6 +16,9 @@ use crate::memory::{self, Operation, SharedMemory};
 /// How long to wait for the lock before looking whether waiting makes sense.
 const WAIT: Duration = Duration::from_secs(10);
 
+/// How long to wait at the end for releases on their way: on a busy machine they take their time, and the process ends next.
+pub(super) const TIDYING: Duration = Duration::from_secs(10);
+
 /// How often that may be in vain for want of a quorum, where faults take it away for a while.
 const PATIENT: u32 = 3;
 
@@ -47,7 +50,7 @@ impl Worker {
         let worked = self.work().await;
         // What is still being released would be cut off by the end of the process, also where the work was.
         if let Some(locks) = &self.locks {
-            locks.drain(Duration::from_secs(2)).await;
+            locks.drain(TIDYING).await;
         }
         worked.map(|()| self.tally)
     }
