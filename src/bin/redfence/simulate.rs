@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use redfence::simulate::{EmbeddedCluster, Experiment, Fault, Summary, Watch};
+use redfence::simulate::{EmbeddedCluster, Experiment, ExperimentError, Fault, Summary, Watch};
 
 use crate::args::{FaultArg, Global, SimulateArgs};
 use crate::exit::Exit;
@@ -71,9 +71,7 @@ pub(crate) async fn watched(
     cluster: Option<&EmbeddedCluster>,
 ) -> Result<Summary, Failure> {
     let total = experiment.expected().saturating_mul(u64::from(experiment.runs));
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("  {bar:30} {pos}/{len} increments, {per_sec}, {elapsed}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let template = "  {bar:30} {pos}/{len} increments, {per_sec}, {elapsed}";
     let watch = Watch::default();
     let running = async {
         match cluster {
@@ -81,6 +79,18 @@ pub(crate) async fn watched(
             Some(cluster) => experiment.run_on(cluster, &watch).await,
         }
     };
+    watch_over(total, template, &watch, running).await
+}
+
+/// Shows how far something is, and stops it at Ctrl-C.
+pub(crate) async fn watch_over<T>(
+    total: u64,
+    template: &str,
+    watch: &Watch,
+    running: impl Future<Output = Result<T, ExperimentError>>,
+) -> Result<T, Failure> {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     tokio::pin!(running);
     let stop = signals::stop();
     tokio::pin!(stop);

@@ -1,16 +1,15 @@
 //! `redfence simulate --sweep`: the table, and the plot.
 
 use std::path::Path;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plotters::prelude::*;
 use redfence::simulate::{Cell, Experiment, Strategy, Sweep, SweepReport, Watch};
 
 use crate::args::{Global, SimulateArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{nodes, output, signals};
+use crate::simulate::watch_over;
+use crate::{nodes, output};
 
 /// What the cells of one plot have in common.
 const STRATEGIES: [(&str, RGBColor); 3] = [
@@ -34,7 +33,9 @@ pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Fai
         std::fs::write(file, "").map_err(|error| unwritable(file, &error))?;
     }
     eprintln!("{} combinations, {:?} each, seed {}", sweep.cells(), sweep.each, sweep.experiment.seed);
-    let report = watched(&sweep).await?;
+    let watch = Watch::default();
+    let template = "  {bar:30} {pos}/{len} combinations, {elapsed}, {eta} to go";
+    let report = watch_over(sweep.cells() as u64, template, &watch, sweep.run(&watch)).await?;
     drop(cluster);
     if let Some(file) = &args.svg {
         std::fs::write(file, plot(&report)).map_err(|error| unwritable(file, &error))?;
@@ -50,35 +51,6 @@ pub(crate) async fn run(global: &Global, args: SimulateArgs) -> Result<Exit, Fai
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{} cannot be written: {error}", file.display()))
         .next("give --svg a file in a folder that is there")
-}
-
-async fn watched(sweep: &Sweep) -> Result<SweepReport, Failure> {
-    let bar = ProgressBar::with_draw_target(Some(sweep.cells() as u64), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("  {bar:30} {pos}/{len} combinations, {elapsed}, {eta} to go");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let watch = Watch::default();
-    let running = sweep.run(&watch);
-    tokio::pin!(running);
-    let stop = signals::stop();
-    tokio::pin!(stop);
-    let mut stopped = None;
-    let mut tick = tokio::time::interval(Duration::from_millis(100));
-    let ended = loop {
-        tokio::select! {
-            ended = &mut running => break ended,
-            exit = &mut stop, if stopped.is_none() => {
-                watch.stop();
-                stopped = Some(exit);
-            }
-            _ = tick.tick() => bar.set_position(watch.done()),
-        }
-    };
-    bar.finish_and_clear();
-    ended.map_err(|error| {
-        let mut failure = Failure::from(error);
-        failure.exit = stopped.unwrap_or(failure.exit);
-        failure
-    })
 }
 
 fn print(report: &SweepReport) {
