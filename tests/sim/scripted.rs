@@ -7,6 +7,7 @@ use std::time::Duration;
 use redfence::lock::Mode;
 use redfence::proto::Drift;
 
+use crate::mutants;
 use crate::world::gate::Point;
 use crate::world::worker::{Job, LockSettings};
 use crate::world::{Host, Shape, World};
@@ -22,6 +23,7 @@ pub(crate) fn shape(workers: usize, ttl: u64, patience: u64) -> Shape {
 /// that could tell with them. The dead connection was kept for ever.
 #[test]
 fn a_dead_connection_is_found_also_by_attempts_that_end_sooner() {
+    let _alone = mutants::nobody();
     let won = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&won);
     let job: Job = Arc::new(move |worker| {
@@ -50,6 +52,7 @@ fn a_dead_connection_is_found_also_by_attempts_that_end_sooner() {
 /// write; without one it is accepted, and the other's update is gone.
 #[test]
 fn a_holder_stopped_before_its_write_is_fenced_off() {
+    let _alone = mutants::nobody();
     for (fenced, expected) in [(true, 2), (false, 1)] {
         let done = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&done);
