@@ -154,6 +154,7 @@ fn hash(state: &State<3, 2>) -> u64 {
 
 #[test]
 fn renumbered_paths_lead_to_states_with_one_fingerprint() {
+    let _shipped = redfence_model::mutants::apply(None);
     let scenario = scenario::find("fact5-fence").expect("a scenario of that name");
     let world = World::<3, 2>::new(scenario.settings);
     let nodes = [2, 0, 1];
