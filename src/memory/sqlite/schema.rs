@@ -48,7 +48,7 @@ fn prepared(mut connection: Connection, store: &str) -> Result<Connection, Fault
 
 /// Writes nothing if the file is what it should be: everybody who opens it would wait for the one who writes.
 fn create_or_migrate(connection: &mut Connection, store: &str) -> Result<(), Fault> {
-    if version(connection, store)? == KNOWN {
+    if version(&connection.transaction()?, store)? == KNOWN {
         return Ok(());
     }
     write_ahead(connection, store)?;
@@ -69,16 +69,17 @@ fn migrate(transaction: &Transaction<'_>, found: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The version of our schema in a file that is ours, or empty.
-fn version(connection: &Connection, store: &str) -> Result<i64, Fault> {
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+/// The version of our schema in a file that is ours, or empty. All is read in one transaction: whose file it is and what is in it
+/// would not belong together if somebody made the schema in between.
+fn version(transaction: &Transaction<'_>, store: &str) -> Result<i64, Fault> {
+    let number = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, found) = (number("application_id")?, number("user_version")?);
     if application == APPLICATION {
         let newer = StoreError::Schema { store: store.to_owned(), found, known: KNOWN };
         return if found > KNOWN { Err(newer.into()) } else { Ok(found) };
     }
     let tables =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
     if application == 0 && found == 0 && tables == 0 {
         return Ok(0);
     }
