@@ -83,14 +83,7 @@ pub fn release_safety(
     before: Option<Owner>,
     after: Option<Owner>,
 ) -> Result<(), Violation> {
-    let by = match request {
-        Request::Acquire { owner, .. }
-        | Request::AcquireClassic { owner, .. }
-        | Request::Confirm { owner, .. }
-        | Request::Extend { owner, .. }
-        | Request::Release { owner } => owner,
-        _ => return Ok(()),
-    };
+    let Some(by) = request.owner() else { return Ok(()) };
     if matches!(request, Request::Extend { .. }) && before.is_none() && after.is_some() {
         return Err(Violation::KeyCreated { by });
     }

@@ -170,6 +170,23 @@ pub enum Request {
 }
 
 impl Request {
+    /// Who signs the request; `None` if it is about the node itself and not about one lock.
+    #[must_use]
+    pub const fn owner(self) -> Option<Owner> {
+        match self {
+            Self::Acquire { owner, .. }
+            | Self::AcquireClassic { owner, .. }
+            | Self::Confirm { owner, .. }
+            | Self::Extend { owner, .. }
+            | Self::Release { owner } => Some(owner),
+            Self::Inspect
+            | Self::Init { .. }
+            | Self::Claim { .. }
+            | Self::Raise { .. }
+            | Self::Admit { .. } => None,
+        }
+    }
+
     /// Whether it is about the node itself and no resource.
     pub const fn is_about_the_node(self) -> bool {
         match self {

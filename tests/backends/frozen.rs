@@ -4,7 +4,7 @@ use redfence::lock::LostReason;
 
 use crate::service::{Kind, NAME, SOON, Service, acquire, measured, ms, on_both, release, token};
 use crate::support::{Live, Stopwatch};
-use crate::victim::{TTL, Victim};
+use crate::victim::{self, TTL};
 
 pub(crate) fn tests() -> Vec<Live> {
     on_both![
@@ -48,7 +48,7 @@ async fn b82_a_waiter_frozen_for_longer_than_its_lease_is_not_given_the_lock(kin
     let service = Service::start(kind, 1);
     let locks = service.locks();
     let guard = locks.on(NAME).wait(SOON).auto_extend(true).acquire().await.expect("free");
-    let mut waiter = Victim::waiter(&service);
+    let mut waiter = victim::waiter(&service);
     service.until_places(NAME, 2).await;
     let place = service.places(NAME).await[1].clone();
     // Its place is there a moment before it has heard so; then it waits.
@@ -72,7 +72,7 @@ async fn b83_a_holder_frozen_for_longer_than_its_lease_finds_it_lost(kind: Kind)
     let service = Service::start(kind, 1);
     let locks = service.locks();
     for extend in [false, true] {
-        let (mut holder, first) = Victim::holder(&service, extend);
+        let (mut holder, first) = victim::holder(&service, extend);
         assert_eq!(holder.believes(), "holds");
         holder.freeze();
         let guard = acquire(&locks).await;
@@ -88,7 +88,7 @@ async fn b83_a_holder_frozen_for_longer_than_its_lease_finds_it_lost(kind: Kind)
 async fn b85_the_lock_of_a_killed_process_ends_with_its_ttl(kind: Kind) {
     let service = Service::start(kind, 1);
     let locks = service.locks();
-    let (holder, first) = Victim::holder(&service, true);
+    let (holder, first) = victim::holder(&service, true);
     let watch = Stopwatch::start();
     drop(holder);
     let guard = acquire(&locks).await;

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use redfence::invariants::Acquisition;
 use redfence::proto::{FencingToken, Owner, Timestamp};
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Mortal, is_frozen, wait_until};
+use crate::support::{Mortal, wait_until};
 use crate::worker::{Job, WORKER};
 
 /// What a worker and its successors have told so far.
@@ -92,18 +91,16 @@ impl Process {
     }
 
     pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
-        self.wait_frozen();
+        self.process().freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
+        self.process().thaw();
     }
 
     /// Waits until the process stands still.
     pub(crate) fn wait_frozen(&self) {
-        let pid = self.id();
-        wait_until(Duration::from_secs(10), || is_frozen(pid));
+        wait_until(Duration::from_secs(10), || self.process().is_frozen());
     }
 
     /// Whether the process has failed: ended without having finished.
@@ -125,13 +122,8 @@ impl Process {
         lock(&self.told)
     }
 
-    fn id(&self) -> u32 {
-        self.running.as_ref().expect("a worker").process.id()
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, signal).expect("our own child can be signalled");
+    fn process(&self) -> &Mortal {
+        &self.running.as_ref().expect("a worker").process
     }
 }
 

@@ -11,7 +11,7 @@ use redfence::lock::{LostReason, ReleaseOutcome};
 use crate::judge::{Life, extends, releases, signed};
 use crate::setup::{LONG, NAME, Proxied, SOON, builder, locks, measured, ms, timed, warm};
 use crate::support::{Cluster, Live, Stopwatch, eventually, live_tests};
-use crate::victim::Victim;
+use crate::victim;
 
 pub(crate) fn tests() -> Vec<Live> {
     live_tests![
@@ -158,14 +158,14 @@ async fn b35_extensions_that_could_not_leave_do_not_pile_up_before_the_release()
 
 fn b37_a_holder_that_was_frozen_says_lost_at_its_first_look() {
     let nodes = Cluster::start(3);
-    let mut victim = Victim::holder(&nodes.urls());
+    let mut victim = victim::holder(&nodes.urls());
     // Its lock of a second extends itself for as long as it runs.
     let watch = Stopwatch::start();
     while watch.elapsed() < ms(1_500) {
         std::thread::sleep(ms(100));
         if victim.believes() == "lost" {
             // A machine so busy that a lock of a second cannot be kept: begin again.
-            victim = Victim::holder(&nodes.urls());
+            victim = victim::holder(&nodes.urls());
         }
     }
     victim.freeze();

@@ -15,7 +15,7 @@ use crate::setup::{LONG, NAME, SOON, builder, locks, measured, ms, warm};
 use crate::support::{
     Cluster, Live, Options, RedisServer, Stopwatch, eventually, live_tests, require_own_clock,
 };
-use crate::victim::Victim;
+use crate::victim;
 
 pub(crate) fn tests() -> Vec<Live> {
     let mut tests = live_tests![
@@ -145,7 +145,7 @@ fn b23_a_client_killed_at_any_moment_leaves_no_key_without_ttl() {
     let nodes = Cluster::start(3);
     let mut seen = 0;
     for _ in 0..soak(12, 500) {
-        let victim = Victim::locker(&nodes.urls());
+        let victim = victim::locker(&nodes.urls());
         // From before its first connection to the middle of its work.
         std::thread::sleep(ms(fastrand::u64(0..300)));
         drop(victim);

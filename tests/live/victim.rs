@@ -1,13 +1,10 @@
-//! This binary as another process: a client that a test kills or freezes.
+//! What this binary does as another process, which a test kills or freezes.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use redfence::DistributedLock;
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::Mortal;
+use crate::support::Victim;
 
 const ROLE: &str = "REDFENCE_LIVE_VICTIM";
 const NODES: &str = "REDFENCE_LIVE_NODES";
@@ -47,75 +44,21 @@ async fn hold(locks: &DistributedLock) {
     let ttl = Duration::from_secs(1);
     let guard = locks.on("held").ttl(ttl).wait(ttl * 20).auto_extend(true).acquire().await.expect("the lock");
     println!("holds");
-    // On this thread and without an await: nothing but the clock can tell.
-    for line in std::io::stdin().lines() {
-        line.expect("a line");
-        println!("{}", if guard.is_held() { "holds" } else { "lost" });
-    }
+    Victim::answer_for(&guard);
 }
 
-/// Such a process. Dropping it kills it.
-pub(crate) struct Victim {
-    process: Mortal,
-    ask: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+/// A client that acquires and releases without end.
+pub(crate) fn locker(nodes: &[String]) -> Victim {
+    start("locker", nodes, "starts")
 }
 
-impl Victim {
-    /// A client that acquires and releases without end.
-    pub(crate) fn locker(nodes: &[String]) -> Self {
-        let mut victim = Self::start("locker", nodes);
-        assert_eq!(victim.next_line(), "starts");
-        victim
-    }
+/// A client that holds the lock `held` for a second at a time, and extends it.
+pub(crate) fn holder(nodes: &[String]) -> Victim {
+    start("holder", nodes, "holds")
+}
 
-    /// A client that holds the lock `held` for a second at a time, and extends it.
-    pub(crate) fn holder(nodes: &[String]) -> Self {
-        let mut victim = Self::start("holder", nodes);
-        assert_eq!(victim.next_line(), "holds");
-        victim
-    }
-
-    fn start(role: &str, nodes: &[String]) -> Self {
-        let this = std::env::current_exe().expect("a path");
-        let mut process = Mortal::spawn(
-            Command::new(this)
-                .env(ROLE, role)
-                .env(NODES, nodes.join(","))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped()),
-        )
-        .expect("it starts");
-        let ask = process.child().stdin.take().expect("piped");
-        let answers = BufReader::new(process.child().stdout.take().expect("piped")).lines();
-        Self { process, ask, answers }
-    }
-
-    /// What the holder believes.
-    pub(crate) fn believes(&mut self) -> String {
-        writeln!(self.ask, "well?").expect("it listens");
-        self.next_line()
-    }
-
-    pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    /// The question waits in its input when it wakes up.
-    pub(crate) fn ask_while_frozen(&mut self) {
-        writeln!(self.ask, "well?").expect("the pipe is open");
-    }
-
-    pub(crate) fn next_line(&mut self) -> String {
-        self.answers.next().expect("it answers").expect("text")
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, signal).expect("our own child can be signalled");
-    }
+fn start(role: &str, nodes: &[String], says: &str) -> Victim {
+    let mut victim = Victim::start(&[(ROLE, role), (NODES, &nodes.join(","))]);
+    assert_eq!(victim.next_line(), says);
+    victim
 }

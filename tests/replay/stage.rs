@@ -18,7 +18,7 @@ use crate::gate::Gate;
 use crate::guarded::{Access, Fence, Guarded};
 use crate::record::{Recorder, Told};
 use crate::support::{Cluster, Options, RedisServer, Restart, Stopwatch, wait_until};
-use crate::words::{answered, asked, owner, reply, request};
+use crate::words::{answered, asked, reply, request};
 
 /// The bound on what should be so at once.
 const SOON: Duration = Duration::from_secs(10);
@@ -254,8 +254,9 @@ impl<'a> Stage<'a> {
                 self.before[client] = self.won.iter().copied().flatten().max();
                 self.clients[client].begin();
                 for gate in &self.gates[client] {
-                    let owner =
-                        request(&gate.next_request()).and_then(owner).expect("a request for the lock");
+                    let owner = request(&gate.next_request())
+                        .and_then(Request::owner)
+                        .expect("a request for the lock");
                     self.recorder.signs(owner, client);
                 }
                 Told::says(format!("{} starts: asks every node for the lock", lane(client))).begins(client)
@@ -356,7 +357,7 @@ impl<'a> Stage<'a> {
         }
         let sentence =
             format!("node {node} does {lane}'s {}: {}", asked(asks).trim_end_matches('?'), answered(says));
-        let damage = before.is_some() && before != owner(asks) && after.is_none();
+        let damage = before.is_some() && before != asks.owner() && after.is_none();
         Told::says(sentence).executed(client, node, asks, says, heard).damages(damage, node)
     }
 

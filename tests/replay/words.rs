@@ -32,18 +32,6 @@ pub(crate) fn request(words: &[String]) -> Option<Request> {
     }
 }
 
-/// Who signed a request about the lock.
-pub(crate) fn owner(request: Request) -> Option<Owner> {
-    match request {
-        Request::Acquire { owner, .. }
-        | Request::AcquireClassic { owner, .. }
-        | Request::Confirm { owner, .. }
-        | Request::Extend { owner, .. }
-        | Request::Release { owner } => Some(owner),
-        _ => None,
-    }
-}
-
 /// What a node's answer to it says.
 pub(crate) fn reply(request: Request, answer: &BytesFrame) -> Result<Reply, String> {
     let strange = || format!("{request:?} was answered with {answer:?}");

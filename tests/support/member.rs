@@ -8,12 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use super::reaper::Mortal;
-use super::{is_frozen, wait_until};
 
-const SIGNAL_LIMIT: Duration = Duration::from_secs(5);
 const TALK_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -55,20 +51,11 @@ impl Member {
     }
 
     pub(super) fn stop(&self) {
-        let pid = self.signal(Signal::STOP);
-        wait_until(SIGNAL_LIMIT, || is_frozen(pid));
+        self.process().as_ref().expect("a process to freeze: it is down").freeze();
     }
 
     pub(super) fn cont(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) -> u32 {
-        let process = self.process();
-        let id = process.as_ref().expect("a process to signal: it is down").id();
-        let pid = i32::try_from(id).ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, signal).expect("our own child can be signalled");
-        id
+        self.process().as_ref().expect("a process to thaw: it is down").thaw();
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Mortal>> {

@@ -17,6 +17,7 @@ mod reaper;
 mod redis_server;
 mod runner;
 mod tls;
+mod victim;
 mod waiting;
 mod zookeeper_server;
 
@@ -28,9 +29,10 @@ pub(crate) use postgres_server::{PostgresServer, require_postgres};
 pub(crate) use proxy::{Flow, Proxy, Seen};
 pub(crate) use reaper::{Mortal, remove_at_the_end};
 pub(crate) use redis_server::{
-    Condition, Options, RedisServer, Restart, is_frozen, memory_folder, redis_binary, require_redis,
+    Condition, Options, RedisServer, Restart, memory_folder, redis_binary, require_redis,
 };
 pub(crate) use runner::{Live, TestOutcome, conclude_live, live_required, live_tests, run_live, test_name};
 pub(crate) use tls::Certificates;
+pub(crate) use victim::Victim;
 pub(crate) use waiting::{Stopwatch, eventually, wait_until};
 pub(crate) use zookeeper_server::{TICK, ZooKeeperEnsemble, require_zookeeper};

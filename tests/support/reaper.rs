@@ -10,6 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait_until;
+
+const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
@@ -66,6 +73,30 @@ impl Mortal {
     /// Whether the child has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// SIGSTOP. When this returns it stands still.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        wait_until(SIGNAL_LIMIT, || self.is_frozen());
+    }
+
+    /// SIGCONT.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGSTOP is delivered a moment after it was sent; until then the process goes on.
+    pub(crate) fn is_frozen(&self) -> bool {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", self.id())) else {
+            return true; // no procfs: nothing to look at
+        };
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("our own child can be signalled");
     }
 
     pub(crate) fn child(&mut self) -> &mut Child {

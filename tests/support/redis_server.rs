@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::clock::OwnClock;
@@ -319,14 +318,16 @@ impl RedisServer {
 
     /// Freezes the process (SIGSTOP): a node that hangs, with its connections open.
     pub(crate) fn stop(&self) {
-        self.signal(Signal::STOP, Condition::Stopped);
-        let pid = self.pid().expect("a process that was just signalled");
-        wait_until(ANSWER_LIMIT, || is_frozen(pid));
+        let mut state = self.state();
+        state.process.as_ref().expect("a process to freeze: it is down").freeze();
+        state.condition = Condition::Stopped;
     }
 
     /// Lets a frozen process run on (SIGCONT).
     pub(crate) fn cont(&self) {
-        self.signal(Signal::CONT, Condition::Running);
+        let mut state = self.state();
+        state.process.as_ref().expect("a process to thaw: it is down").thaw();
+        state.condition = Condition::Running;
     }
 
     /// Sets the wall clock of the server to `ms` ahead of this machine's, behind it if negative: a jump.
@@ -466,14 +467,6 @@ impl RedisServer {
             && pong.is_ok_and(|pong| pong == "PONG")
     }
 
-    fn signal(&self, signal: Signal, condition: Condition) {
-        let mut state = self.state();
-        let process = state.process.as_ref().expect("a process to signal: it is down");
-        let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, signal).expect("our own child can be signalled");
-        state.condition = condition;
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -530,12 +523,4 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// SIGSTOP is delivered a moment after it was sent; until then the process goes on.
-pub(crate) fn is_frozen(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) else {
-        return true; // no procfs: nothing to look at
-    };
-    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
 }

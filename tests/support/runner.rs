@@ -4,6 +4,7 @@
 //! meant to be live cannot pass by skipping.
 
 use std::any::Any;
+use std::pin::Pin;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -77,12 +78,7 @@ impl Live {
         runtime: impl FnOnce() -> tokio::runtime::Builder + Send + 'static,
         test: impl FnOnce() -> F + Send + 'static,
     ) -> Self {
-        Self::sync(name, move || {
-            let runtime = runtime().enable_all().build().map_err(|error| format!("no runtime: {error}"))?;
-            let outcome = runtime.block_on(test()).outcome();
-            runtime.shutdown_timeout(Duration::from_secs(1));
-            outcome
-        })
+        Self::sync(name, move || run_on(runtime(), Box::pin(async move { test().await.outcome() })))
     }
 
     /// Another requirement than a Redis server.
@@ -136,6 +132,17 @@ impl Live {
             Err(RecvTimeoutError::Disconnected) => Err("the thread of the test is gone".into()),
         }
     }
+}
+
+/// The future has no type of its own here: a runtime compiled for each test took most of the time to build them.
+fn run_on(
+    mut runtime: tokio::runtime::Builder,
+    test: Pin<Box<dyn Future<Output = Result<(), String>> + '_>>,
+) -> Result<(), String> {
+    let runtime = runtime.enable_all().build().map_err(|error| format!("no runtime: {error}"))?;
+    let outcome = runtime.block_on(test);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
 }
 
 /// Whether a missing server is a failure.

@@ -34,14 +34,7 @@ pub(crate) struct Served {
 impl Served {
     /// Who signs the request; `None` if it is about the node itself.
     pub(crate) const fn owner(&self) -> Option<Owner> {
-        match self.request {
-            Request::Acquire { owner, .. }
-            | Request::AcquireClassic { owner, .. }
-            | Request::Confirm { owner, .. }
-            | Request::Extend { owner, .. }
-            | Request::Release { owner } => Some(owner),
-            _ => None,
-        }
+        self.request.owner()
     }
 }
 
