@@ -1,5 +1,7 @@
 //! Known ways to go wrong, step by step: each trace runs on the shipped code, every step is possible, and the last one does the harm.
 
+use redfence::proto::Request;
+use redfence::proto::node::{Obstacle, execute};
 use redfence_model::mutants;
 use redfence_model::world::Economy;
 use redfence_model::world::{Action, Faults, Hint, Job, Property, Rejoin, Settings, State, Work, World};
@@ -78,6 +80,10 @@ impl<const N: usize> Tale<N> {
 
     fn holds(&self) -> bool {
         Property::TokenOrder.is_true(self.world.settings(), &self.state)
+    }
+
+    fn epochs(&self) -> [u8; N] {
+        self.state.nodes.map(|node| node.epoch)
     }
 
     fn token(&self, client: u8) -> u8 {
@@ -180,6 +186,80 @@ fn one_healer_after_the_other_keeps_the_order_there() {
     let mut enabled = Vec::new();
     tale.world.enabled(&tale.state, &mut enabled);
     assert!(!enabled.contains(&Action::OperatorBegins(1)), "the first has not ended");
+}
+
+/// Two healers on five nodes, node 4 wiped, and one of them cannot reach it: the other's raise at node 0 is done twice if `again`
+/// says so, once before node 0 was wiped too and brought back by the first, once after.
+fn a_raise_before_and_after_a_wipe(again: bool) -> Tale<5> {
+    let settings = Settings {
+        nodes: 5,
+        operators: &[Job::Readmit { draw: 2 }, Job::Readmit { draw: 1 }],
+        overlap: true,
+        ..faults(Faults { wipe: 2, operator_loss: 1, operator_repeat: 1, ..Faults::NONE })
+    };
+    let mut tale = Tale::<5>::new(settings);
+    let (h3, h2) = (0, 1);
+    tale.step(Action::Wipe(4)).step(Action::OperatorBegins(h3)).operator(h3, &[0, 1, 2, 3, 4, 4]);
+    tale.step(Action::OperatorBegins(h2)).step(Action::OperatorGivesUp { operator: h2, node: 4 });
+    tale.operator(h2, &[1, 2, 3]);
+    // Node 0 stands in h3's epoch, grants there, and forgets it. Only then h2 looks at it.
+    tale.step(Action::OperatorAsksTwice { operator: h3, node: 0 });
+    tale.starts(A).grants(0, A, 1).step(Action::Wipe(0)).operator(h2, &[0, 0]);
+    tale.operator(h2, &[1, 2, 3]).operator(h2, &[0]).operator(h3, &[1, 2, 3]).operator(h3, &[4]);
+    assert_eq!(tale.epochs(), [2, 3, 3, 3, 3]);
+    if again {
+        tale.step(Action::OperatorLate { operator: h3, node: 0 });
+        assert_eq!(tale.epochs(), [3; 5], "the node cannot know that it stood in this epoch before");
+    }
+    tale.grants(1, A, 1).grants(2, A, 1);
+    assert_eq!(tale.token(A), 1, "node 0 told it before it was wiped");
+    tale.starts(B).grants(0, B, 1).grants(3, B, 1).grants(4, B, 1);
+    tale
+}
+
+#[test]
+fn a_raise_done_again_after_a_wipe_repeats_a_token_where_two_healers_work() {
+    a_raise_before_and_after_a_wipe(true).breaks([1, 1]);
+}
+
+#[test]
+fn a_raise_done_once_is_harmless_there() {
+    let tale = a_raise_before_and_after_a_wipe(false);
+    assert_eq!(tale.token(B), 0, "stands of two epochs are no quorum");
+    assert!(tale.holds());
+}
+
+#[test]
+fn a_raise_done_again_is_refused_as_long_as_the_node_keeps_its_epoch() {
+    let settings = Settings {
+        operators: &[Job::Readmit { draw: 1 }],
+        ..faults(Faults { wipe: 1, operator_repeat: 1, ..Faults::NONE })
+    };
+    let mut tale = Tale::<3>::new(settings);
+    tale.step(Action::Wipe(2)).step(Action::OperatorBegins(0)).operator(0, &[0, 1, 2, 2]);
+    tale.step(Action::OperatorAsksTwice { operator: 0, node: 0 }).starts(A).grants(0, A, 1);
+    let before = tale.state.nodes;
+    let late = tale.state.operators[0].stale(0);
+    assert_eq!(late, Some(Request::Raise { epoch: 2 }));
+    let again = execute(&mut before[0].reference(), Request::Raise { epoch: 2 });
+    assert_eq!(again, Err(Obstacle::NotRaised));
+    tale.step(Action::OperatorLate { operator: 0, node: 0 });
+    assert_eq!(tale.state.nodes, before, "nothing was changed");
+}
+
+#[test]
+fn a_healer_that_died_raises_nothing_any_more() {
+    let settings = Settings {
+        operators: &[Job::Readmit { draw: 1 }],
+        ..faults(Faults { wipe: 1, operator_repeat: 1, operator_crash: 1, ..Faults::NONE })
+    };
+    let mut tale = Tale::<3>::new(settings);
+    tale.step(Action::Wipe(2)).step(Action::OperatorBegins(0)).operator(0, &[0, 1, 2, 2]);
+    tale.step(Action::OperatorAsksTwice { operator: 0, node: 0 }).step(Action::OperatorDies(0));
+    let mut enabled = Vec::new();
+    tale.world.enabled(&tale.state, &mut enabled);
+    let late = |action: &Action| matches!(action, Action::OperatorLate { .. } | Action::OperatorAsks { .. });
+    assert!(!enabled.iter().any(late), "its connections are closed: {enabled:?}");
 }
 
 #[test]
