@@ -18,7 +18,7 @@ fn hasher() -> AHasher {
     KEYS.build_hasher()
 }
 
-fn mix(feed: impl FnOnce(&mut AHasher)) -> u64 {
+pub(crate) fn mix(feed: impl FnOnce(&mut AHasher)) -> u64 {
     let mut hasher = hasher();
     feed(&mut hasher);
     hasher.finish()
@@ -153,7 +153,7 @@ impl<const N: usize, const C: usize> State<N, C> {
 
 impl Node {
     /// Everything in one word; the signer's client by its place.
-    fn word(&self, place: &[u8]) -> u64 {
+    pub(crate) fn word(&self, place: &[u8]) -> u64 {
         let signer = self.signer.client().map_or(0, |client| {
             (u64::from(place[usize::from(client)]) + 1) << 4 | u64::from(self.signer.attempt())
         });
@@ -170,7 +170,7 @@ impl Node {
 }
 
 /// Every order of the clients in which their digests ascend.
-fn each_order<const C: usize>(
+pub(crate) fn each_order<const C: usize>(
     order: &mut [usize; C],
     from: usize,
     digests: &[u64; C],

@@ -16,6 +16,7 @@ mod step;
 mod takeover;
 
 pub use action::Action;
+pub(crate) use canon::{each_order, mix};
 pub use describe::{asked, client_words, doing, heard, name, node_words, operator_name, sentence};
 pub use link::{Answer, Ask, Link, Packet, Slot};
 pub use operator::{Job, Operator};

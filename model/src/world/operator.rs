@@ -86,7 +86,7 @@ impl<const N: usize> Operator<N> {
     }
 
     /// Asks every node what it is.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         match self.job {
             Job::Start { floor } => {
                 let (machine, step) = GetReady::new(Quorum::of(N), Some(u64::from(floor)));
@@ -108,12 +108,12 @@ impl<const N: usize> Operator<N> {
     }
 
     /// Dies; its connections are closed.
-    pub(super) fn die(&mut self) {
+    pub(crate) fn die(&mut self) {
         *self = Self { machine: Machine::Over, ..Self::new(self.job) };
     }
 
     /// A node has done what it was asked.
-    pub(super) fn hear(&mut self, node: usize, reply: Reply) {
+    pub(crate) fn hear(&mut self, node: usize, reply: Reply) {
         self.calls[node] = None;
         let id = NodeId::new(node);
         match &mut self.machine {
@@ -144,13 +144,13 @@ impl<const N: usize> Operator<N> {
     }
 
     /// The request arrives, and a copy of it may arrive later.
-    pub(super) fn repeat(&mut self, node: usize) {
+    pub(crate) fn repeat(&mut self, node: usize) {
         let [first, second] = &mut self.stale[node];
         *(if first.is_none() { first } else { second }) = self.calls[node];
     }
 
     /// Whether another request can be given up or sent twice.
-    pub(super) fn has_room(&self, node: usize) -> bool {
+    pub(crate) fn has_room(&self, node: usize) -> bool {
         self.stale[node][1].is_none()
     }
 
@@ -160,7 +160,7 @@ impl<const N: usize> Operator<N> {
     }
 
     /// It arrives.
-    pub(super) fn take_stale(&mut self, node: usize) -> Option<Request> {
+    pub(crate) fn take_stale(&mut self, node: usize) -> Option<Request> {
         let [first, second] = &mut self.stale[node];
         std::mem::replace(first, second.take())
     }
