@@ -142,6 +142,12 @@ fn tokens_are_in_order_with_any_client_while_one_of_five_nodes_is_brought_back()
 }
 
 #[test]
+#[ignore = "long: 11 226 918 states"]
+fn tokens_are_in_order_with_any_client_while_one_of_two_wiped_ones_of_five_nodes_is_brought_back() {
+    holds::<5, 2>(readmitted(2, 2, ONE_RUN, Twice::Never), 11_226_918);
+}
+
+#[test]
 #[ignore = "long: twice 1 319 690 states"]
 fn tokens_are_in_order_with_any_client_while_one_operator_follows_another() {
     holds::<3, 2>(readmitted(2, 2, RISING, Twice::Never), 1_319_690);
@@ -189,21 +195,24 @@ fn what_is_interesting_happens() {
     assert_eq!(length(wiped(1, Rejoin::Never, 3), Property::WipedNodeCounts), None, "it stays empty");
 }
 
+/// Numbers to 2 are enough to find them, in the same number of steps.
 #[test]
 fn wrong_edits_of_nodes_are_found() {
-    let found = |edit| steps(edit, numbers_to(3), Property::TokenOrder);
-    assert_eq!(found("grant-does-not-raise"), Some(4));
-    assert_eq!(found("hint-assigned"), Some(4));
-    assert_eq!(found("hint-not-above"), Some(4));
-    assert_eq!(found("number-ends-with-key"), Some(4));
-    assert_eq!(found("confirm-any-key"), Some(4));
-    assert_eq!(found("confirm-lowers"), Some(5));
-    assert_eq!(found("confirm-does-not-raise"), Some(5));
-    assert_eq!(found("set-overwrites"), None, "a key may end at any moment");
-    let ends = Settings { ends: true, ..numbers_to(3) };
-    assert_eq!(steps("confirm-absent-key", ends, Property::TokenOrder), Some(4));
-    let empty = wiped(1, Rejoin::Never, 3);
-    assert_eq!(steps("empty-votes", empty, Property::TokenOrder), Some(5));
+    for most in [2, 3] {
+        let found = |edit| steps(edit, numbers_to(most), Property::TokenOrder);
+        assert_eq!(found("grant-does-not-raise"), Some(4));
+        assert_eq!(found("hint-assigned"), Some(4));
+        assert_eq!(found("hint-not-above"), Some(4));
+        assert_eq!(found("number-ends-with-key"), Some(4));
+        assert_eq!(found("confirm-any-key"), Some(4));
+        assert_eq!(found("confirm-lowers"), Some(5));
+        assert_eq!(found("confirm-does-not-raise"), Some(5));
+        assert_eq!(found("set-overwrites"), None, "a key may end at any moment");
+        let ends = Settings { ends: true, ..numbers_to(most) };
+        assert_eq!(steps("confirm-absent-key", ends, Property::TokenOrder), Some(4));
+        let empty = wiped(1, Rejoin::Never, most);
+        assert_eq!(steps("empty-votes", empty, Property::TokenOrder), Some(5));
+    }
 }
 
 #[test]
@@ -216,9 +225,11 @@ fn wrong_edits_of_nodes_are_found_by_who_took_over() {
 
 #[test]
 fn wrong_edits_of_readmission_are_found() {
-    let once = readmitted(1, 3, ONE_RUN, Twice::Never);
-    assert_eq!(steps("readmit-minority", once, Property::TokenOrder), Some(7));
-    assert_eq!(steps("readmit-keeps-epoch", once, Property::TokenOrder), Some(8));
+    for most in [2, 3] {
+        let once = readmitted(1, most, ONE_RUN, Twice::Never);
+        assert_eq!(steps("readmit-minority", once, Property::TokenOrder), Some(7));
+        assert_eq!(steps("readmit-keeps-epoch", once, Property::TokenOrder), Some(8));
+    }
     let again = readmitted(2, 2, ONE_RUN, Twice::Never);
     assert_eq!(steps("admit-unclaimed", again, Property::TokenOrder), Some(14));
 }
@@ -226,9 +237,11 @@ fn wrong_edits_of_readmission_are_found() {
 #[test]
 fn wrong_rules_of_winning_are_found() {
     let found = |settings| shortest::<3, 2>(None, settings, Property::TokenOrder).map(|path| path.len());
-    assert_eq!(found(Settings { rule: Rule::Minority, ..numbers_to(3) }), Some(2));
-    let readmitted = readmitted(1, 3, ONE_RUN, Twice::Never);
-    assert_eq!(found(Settings { rule: Rule::EpochIgnored, ..readmitted }), Some(8));
+    for most in [2, 3] {
+        assert_eq!(found(Settings { rule: Rule::Minority, ..numbers_to(most) }), Some(2));
+        let readmitted = readmitted(1, most, ONE_RUN, Twice::Never);
+        assert_eq!(found(Settings { rule: Rule::EpochIgnored, ..readmitted }), Some(8));
+    }
 }
 
 /// A key that ends of itself adds states and nothing else.

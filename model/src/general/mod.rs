@@ -2,8 +2,8 @@
 //!
 //! An attempt has any node do any request at any moment: a grant with any hint, also a second one, and a confirm of any number. It
 //! counts every answer it ever got, and wins each number that a quorum has answered with one epoch. A client that follows
-//! the winning rule can only do less of this, or later; so where the order of tokens holds here, it holds for every such client, those
-//! included that nobody has written yet. Nodes are the shipped reference, and nodes that lost their data are brought back
+//! the winning rule can only do less of this, or later; so where the order of tokens holds here, it holds for every such client,
+//! those included that nobody has written yet. Nodes are the shipped reference, and nodes that lost their data are brought back
 //! by the shipped re-admission.
 //!
 //! What takes no step, because the worst moment for it is known:
@@ -13,6 +13,7 @@
 //! | an answer is heard, an attempt wins | when the node answers | a later win is before the start of fewer attempts |
 //! | an attempt starts | with its first grant | an earlier start is after fewer wins |
 //! | a key ends or is released | with the next grant there ([`Settings::ends`]: any time) | a key that has ended only refuses confirms |
+//! | an operator hears an answer | when the node answers | it only waits for all of them, and what it asks next may take any time |
 //! | an operator that works alone begins, looks and claims, once no node can lose its data any more | at once | no client can tell |
 //!
 //! A request that changes nothing and tells nothing new takes no step either.
