@@ -26,5 +26,5 @@ fn main() {
         #[cfg(feature = "cli")]
         cli::tests(),
     ];
-    support::run_live(subjects.into_iter().flatten().collect());
+    support::run_live_at_once(subjects.into_iter().flatten().collect(), 4);
 }

@@ -26,7 +26,8 @@ mod workers;
 fn main() {
     worker::play();
     cables::play();
-    let tests = [faults::tests(), cables::tests(), contrast::tests(), limits::tests(), mix::tests()];
+    // The mix takes longest: begun last it would go on alone.
+    let tests = [mix::tests(), faults::tests(), cables::tests(), contrast::tests(), limits::tests()];
     let conclusion = support::conclude_live(tests.into_iter().flatten().collect());
     table::print();
     conclusion.exit();

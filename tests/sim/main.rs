@@ -31,6 +31,7 @@ const PINNED: &[(u64, &str)] = &[
     (14, "a dead connection was kept for ever by attempts that ended sooner than it counted as dead"),
     (2602, "a re-admission that one node did not answer took that node's numbers for lost"),
     (2960, "the same, after a run that had stopped half-way"),
+    (6655, "the judge did not know that a node that starts again has looked at its clock"),
 ];
 
 fn number<T: FromStr>(name: &str) -> Option<T> {

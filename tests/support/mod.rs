@@ -31,7 +31,9 @@ pub(crate) use reaper::{Mortal, remove_at_the_end};
 pub(crate) use redis_server::{
     Condition, Options, RedisServer, Restart, memory_folder, redis_binary, require_redis,
 };
-pub(crate) use runner::{Live, TestOutcome, conclude_live, live_required, live_tests, run_live, test_name};
+pub(crate) use runner::{
+    Live, TestOutcome, conclude_live, live_required, live_tests, run_live, run_live_at_once, test_name,
+};
 pub(crate) use tls::Certificates;
 pub(crate) use victim::Victim;
 pub(crate) use waiting::{Stopwatch, eventually, wait_until};

@@ -155,10 +155,20 @@ pub(crate) fn run_live(tests: Vec<Live>) -> ! {
     conclude_live(tests).exit()
 }
 
+/// The same for tests that wait for servers more than they compute: so many at a time, if the arguments do not say.
+pub(crate) fn run_live_at_once(tests: Vec<Live>, threads: usize) -> ! {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(threads);
+    conclude(&arguments, tests).exit()
+}
+
 /// The same for a binary that has something to say at the end.
 pub(crate) fn conclude_live(tests: Vec<Live>) -> Conclusion {
-    let arguments = Arguments::from_args();
-    libtest_mimic::run(&arguments, tests.into_iter().map(Live::into_trial).collect())
+    conclude(&Arguments::from_args(), tests)
+}
+
+fn conclude(arguments: &Arguments, tests: Vec<Live>) -> Conclusion {
+    libtest_mimic::run(arguments, tests.into_iter().map(Live::into_trial).collect())
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

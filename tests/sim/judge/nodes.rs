@@ -36,6 +36,7 @@ struct Node {
     expected: BTreeMap<(u64, u64), Expected>,
 }
 
+#[derive(Debug)]
 enum Expected {
     Exactly(Frame),
     AnError,
@@ -131,15 +132,17 @@ impl Node {
     }
 
     fn answered(&mut self, served: &Served, answer: &Frame, at: u64, host: Host, findings: &mut Findings) {
-        let fits = match self.expected.remove(&served.number) {
-            Some(Expected::Exactly(frame)) => frame == *answer,
+        let expected = self.expected.remove(&served.number);
+        let fits = match &expected {
+            Some(Expected::Exactly(frame)) => frame == answer,
             Some(Expected::AnError) => matches!(answer, Frame::Error(_)),
             None => false,
         };
         if fits {
             findings.answers_checked += 1;
         } else {
-            let text = format!("{host} at {at}us: the reference does not answer so: {served}");
+            let text =
+                format!("{host} at {at}us: the reference does not answer so, but {expected:?}: {served}");
             findings.problems.push(text);
         }
     }

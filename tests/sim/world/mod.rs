@@ -186,6 +186,8 @@ impl World {
             let (log, connections, operator) = (log.clone(), Arc::clone(&connections), Arc::clone(&operator));
             async move {
                 forget_scripts(&node).await?;
+                // That was a command too: the node has looked at its clock, and keys whose time had passed are gone.
+                log.add(host, What::Touched(node_millis(&clock)));
                 let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
                 serve_all(&listener, |stream| {
                     let number = connections.fetch_add(1, Ordering::Relaxed);

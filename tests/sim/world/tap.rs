@@ -140,8 +140,9 @@ impl<S> Tap<S> {
     fn heard(&mut self, bytes: &[u8]) {
         for frame in self.requests.feed(bytes) {
             let words = frame.words();
-            // Answered by pushes, outside the order.
+            // Answered by pushes, outside the order; but the node looks at its clock for them as for all commands.
             if matches!(words.first().map(String::as_str), Some("SUBSCRIBE" | "UNSUBSCRIBE")) {
+                self.log.add(self.node, What::Touched(node_millis(&self.clock)));
                 continue;
             }
             self.seen += 1;
