@@ -84,3 +84,30 @@ fn a_holder_stopped_before_its_write_is_fenced_off() {
         assert_eq!(world.store.total(), expected, "fenced: {fenced}");
     }
 }
+
+/// Two nodes say that they are empty, then everything is started and used by another client, and only then the third one answers: it
+/// is in use. That is no reason to fail, all nodes are well.
+#[test]
+fn a_look_that_began_before_the_first_start_is_taken_again() {
+    let _alone = mutants::nobody();
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&done);
+    let job: Job = Arc::new(move |worker| {
+        let done = Arc::clone(&log);
+        Box::pin(async move {
+            let Host::Worker(index) = worker.host else { return };
+            tokio::time::sleep(Duration::from_millis(if index == 0 { 100 } else { 0 })).await;
+            let acquired = worker.locks.try_acquire(&format!("resource {index}")).await;
+            let acquired = acquired.map(drop).map_err(|error| error.to_string());
+            done.lock().expect("no panic").push((index, acquired));
+        })
+    });
+    let mut world = World::new(shape(2, 5000, 2000), &job);
+    world.hold(Host::Worker(1), Host::Node(2));
+    let told = || done.lock().expect("no panic").clone();
+    assert!(world.run_until(Duration::from_secs(1), |_| told().len() == 1));
+    assert_eq!(told(), [(0, Ok(()))]);
+    world.mend(Host::Worker(1), Host::Node(2));
+    assert!(world.run_until(Duration::from_secs(5), |_| told().len() == 2));
+    assert_eq!(told()[1], (1, Ok(())));
+}

@@ -74,11 +74,15 @@ impl Redlock {
 
     async fn get_ready(&self) -> Result<(), Failed> {
         let begun = self.clock.now();
-        let floor = self.may_start().then(|| self.clock.unix_micros());
-        let (mut machine, step) = GetReady::<{ MAX_NODES }>::new(self.settings.quorum, floor);
-        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
-        let found =
-            ran.outcome.unwrap_or(Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all())));
+        let (mut found, mut ran) = self.look().await;
+        // A look is not one moment: nodes that it saw empty may have been started, and then another one used, before it saw that
+        // one. Nobody uses a node before a quorum has an epoch, so a look that begins now finds the quorum.
+        let some_started = ran.report.count(|answer| *answer == NodeAnswer::Ready) > 0;
+        let may_be_stale =
+            matches!(found, Readiness::Unstarted { .. } | Readiness::NotStarted(Outcome::InUse { .. }));
+        if some_started && may_be_stale {
+            (found, ran) = self.look().await;
+        }
         let empty = ran.report.count(|answer| *answer == NodeAnswer::Empty);
         tell(found, empty > 0);
         if found.is_ready() {
@@ -92,6 +96,15 @@ impl Redlock {
         }
         let (reason, elapsed) = (AcquireFailure::NoQuorum, self.clock.now().since(begun));
         Err(self.with_refusals(Failed { reason, elapsed, best: 0, report: ran.report }))
+    }
+
+    /// One look, and a first start if that is what is missing.
+    async fn look(&self) -> (Readiness, Ran<Readiness>) {
+        let floor = self.may_start().then(|| self.clock.unix_micros());
+        let (mut machine, step) = GetReady::<{ MAX_NODES }>::new(self.settings.quorum, floor);
+        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        let nobody = Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all()));
+        (ran.outcome.unwrap_or(nobody), ran)
     }
 
     /// Whether an attempt failed because too many nodes are empty: they may all be new, and are looked at again.
