@@ -134,7 +134,7 @@ impl Live {
     }
 }
 
-/// The future has no type of its own here: a runtime compiled for each test took most of the time to build them.
+/// The future has no type of its own here, or a runtime would be compiled for each of more than a hundred tests.
 fn run_on(
     mut runtime: tokio::runtime::Builder,
     test: Pin<Box<dyn Future<Output = Result<(), String>> + '_>>,
