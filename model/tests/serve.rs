@@ -197,16 +197,37 @@ fn a_search_tells_how_far_it_is_and_what_it_found() {
 #[test]
 fn a_search_ends_at_its_bounds_or_when_it_is_cancelled_and_is_the_only_one() {
     let server = Server::start();
-    server.post("/run", "scenario=v2-numbers-apart&states=20000&seconds=60").says(303, &[]);
+    server.post("/run", "scenario=v2-five-nodes&states=20000&seconds=60").says(303, &[]);
     let end = server.wait_for_the_run();
     assert_eq!(end["ended"], "as many states as allowed");
     server.get("/run").says(200, &["not searched to the end"]);
-    server.post("/run", "scenario=v2-numbers-apart").says(303, &[]);
+    server.post("/run", "scenario=v2-five-nodes").says(303, &[]);
     server.post("/run", "scenario=fact7-classic").says(409, &["one search at a time"]);
     server.get("/run").says(200, &["Cancel"]);
     server.get("/path/fact7-classic?steps=0").says(200, &["step 1 of 1"]);
     server.post("/run/cancel", "").says(303, &[]);
     assert_eq!(server.wait_for_the_run()["ended"], "cancelled");
+}
+
+#[test]
+fn a_picture_waits_for_a_search_with_other_edits_of_the_protocol() {
+    const PICTURE: &str = "/trace/f3-no-write-back/token-order/svg";
+    let server = Server::start();
+    server.get(PICTURE).says(200, &["</svg>"]);
+    server.post("/run", "scenario=v2-five-nodes").says(303, &[]);
+    std::thread::scope(|scope| {
+        let picture = scope.spawn(|| server.get(PICTURE));
+        // Longer than a page waits for its turn.
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) {
+            assert_eq!(server.progress()["running"], true, "the search must outlast the wait");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(!picture.is_finished(), "answered while another edit was searched");
+        server.get("/path/f3-no-write-back?steps=0").says(503, &["One moment", "http-equiv=\"refresh\""]);
+        server.post("/run/cancel", "").says(303, &[]);
+        picture.join().expect("no panic").says(200, &["</svg>"]);
+    });
 }
 
 #[test]

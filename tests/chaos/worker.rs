@@ -164,15 +164,6 @@ impl Worker {
 
     /// The critical section.
     async fn add_one(&mut self, operation: Operation, guard: Option<&LockGuard>) -> bool {
-        let before = self.store.unanswered;
-        let done = self.read_and_write(operation, guard).await;
-        for _ in before..self.store.unanswered {
-            println!("unanswered");
-        }
-        done
-    }
-
-    async fn read_and_write(&mut self, operation: Operation, guard: Option<&LockGuard>) -> bool {
         let token = guard.and_then(|guard| guard.token());
         let Ok(seen) = self.store.read(token).await else {
             println!("fenced");

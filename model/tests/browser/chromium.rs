@@ -112,12 +112,14 @@ impl Browser {
         value.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until an expression is true.
+    /// Waits until the page is there with all that belongs to it, and an expression is true.
     #[track_caller]
     pub(crate) fn until(&mut self, expression: &str) {
         // Two minutes: a loaded machine searches for a while before it can draw.
         for _ in 0..2_400 {
-            if self.value(&format!("Boolean({expression})")) == json!(true) {
+            if self.value(&format!("document.readyState === 'complete' && Boolean({expression})"))
+                == json!(true)
+            {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -200,7 +200,8 @@ async fn trace_export(
     let Path((scenario, property, export)) = place?;
     work(move || {
         let export = Export::named(&export)?;
-        let story = Story::shortest(&shared.paths, &scenario, &property, paths::TO_THE_END)?;
+        let story =
+            paths::patiently(|| Story::shortest(&shared.paths, &scenario, &property, paths::TO_THE_END))?;
         pages::export::answer(&story, export)
     })
     .await
@@ -224,7 +225,12 @@ async fn path_export(
     Query(query): Parameters,
 ) -> Answer {
     let Path((scenario, export)) = place?;
-    work(move || pages::export::answer(&Story::chosen(&scenario, &query)?, Export::named(&export)?)).await
+    work(move || {
+        let export = Export::named(&export)?;
+        let story = paths::patiently(|| Story::chosen(&scenario, &query))?;
+        pages::export::answer(&story, export)
+    })
+    .await
 }
 
 async fn file(

@@ -30,6 +30,11 @@ impl Oops {
         Self { again: true, ..Self::new(status, text) }
     }
 
+    /// Whether it is worth asking again.
+    pub(super) fn is_soon(&self) -> bool {
+        self.again
+    }
+
     /// Suggests other pages.
     pub(super) fn near(self, near: Vec<(String, String)>) -> Self {
         Self { near, ..self }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use redfence_model::check::Control;
@@ -26,6 +26,18 @@ const LONGEST: Duration = Duration::from_secs(90);
 /// A search that nobody asks for any more ends.
 const PERIOD: Duration = Duration::from_millis(100);
 const UNWATCHED: u32 = 300;
+
+/// Asks again while the answer is that it will be there soon: a page loads itself again then, a picture or a file cannot.
+pub(super) fn patiently<T>(ask: impl Fn() -> Result<T, Oops>) -> Result<T, Oops> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            // Whoever says so has waited already.
+            Err(oops) if oops.is_soon() && begun.elapsed() < TO_THE_END => {}
+            answer => return answer,
+        }
+    }
+}
 
 type Name = (&'static str, Property);
 
