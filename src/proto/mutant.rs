@@ -135,6 +135,8 @@ mod switch {
         AdmitUnclaimed "admit-unclaimed";
         /// An empty node votes.
         EmptyVotes "empty-votes";
+        /// A look at the nodes that another client's first start has overtaken is believed.
+        LookOnce "look-once";
     }
 
     /// Puts a wrong edit in force, in the whole process; [`Mutant::None`] ends it.

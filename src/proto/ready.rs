@@ -4,11 +4,16 @@
 //! and then they look like nodes in use beside nodes that lost their data: a first start that died half-way could never be
 //! completed. So **no attempt is sent before a quorum of nodes was seen with an epoch**, and whoever does not see one completes
 //! the start or fails. (The model: `v5b-look-first`, and what happens without it.)
+//!
+//! A look is not one moment: nodes that it saw empty may have been started, and then another one used, before it saw that one.
+//! Nodes that are new then look as if they had lost their data. Nobody uses a node before a quorum has an epoch, so a look that
+//! begins now finds that quorum: it is taken **once more** before it says what would be wrong. (The model: `m-look-once`.)
 
 use core::hash::{Hash, Hasher};
 
 use super::first_start::{FirstStart, Outcome, Start, Step};
 use super::message::{Record, Reply, Request};
+use super::mutant::mutated;
 use super::symmetry::ByNode;
 use super::tally::{MAX_NODES, NodeId, NodeSet, Quorum};
 
@@ -35,12 +40,14 @@ impl Readiness {
     }
 }
 
-/// One look at up to `MAX` nodes, and perhaps one first start.
+/// A look at up to `MAX` nodes, a second one where the first may be outdated, and perhaps one first start.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GetReady<const MAX: usize = MAX_NODES> {
     quorum: Quorum,
     /// The number from which fresh nodes are started; `None`: they are not.
     floor: Option<u64>,
+    /// The look under way is the second.
+    again: bool,
     phase: Phase<MAX>,
 }
 
@@ -58,8 +65,14 @@ impl<const MAX: usize> GetReady<MAX> {
     /// If the quorum has more than `MAX` nodes.
     pub fn new(quorum: Quorum, floor: Option<u64>) -> (Self, Step<Readiness>) {
         assert!(quorum.nodes() <= MAX, "a look at {MAX} nodes");
-        let phase = Phase::Looking { seen: [None; MAX], silent: NodeSet::EMPTY };
-        (Self { quorum, floor, phase }, Step::Send { to: quorum.all(), request: Request::Inspect })
+        let mut machine = Self { quorum, floor, again: false, phase: Phase::Done };
+        let step = machine.look();
+        (machine, step)
+    }
+
+    fn look(&mut self) -> Step<Readiness> {
+        self.phase = Phase::Looking { seen: [None; MAX], silent: NodeSet::EMPTY };
+        Step::Send { to: self.quorum.all(), request: Request::Inspect }
     }
 
     /// Takes one node's answer; anything but a record means that it did not answer. The look ends at a quorum of nodes with
@@ -95,15 +108,31 @@ impl<const MAX: usize> GetReady<MAX> {
         if seen.iter().flatten().count() + silent.len() < self.quorum.nodes() {
             return None;
         }
-        let Some(floor) = self.floor else {
-            let is_empty = |record: &Option<Record>| record.is_some_and(|record| record.epoch.is_none());
-            let empty = seen.iter().enumerate().filter(|(_, record)| is_empty(record));
-            let empty = empty.map(|(index, _)| NodeId::new(index)).collect();
-            return Some(self.end(Readiness::Unstarted { empty }));
+        let step = match self.floor {
+            None => {
+                let is_empty = |record: &Option<Record>| record.is_some_and(|record| record.epoch.is_none());
+                let empty = seen.iter().enumerate().filter(|(_, record)| is_empty(record));
+                let empty = empty.map(|(index, _)| NodeId::new(index)).collect();
+                self.end(Readiness::Unstarted { empty })
+            }
+            Some(floor) => {
+                let start = Start::Automatic { floor };
+                let (start, step) = FirstStart::after_look(self.quorum, start, *seen, *silent);
+                self.phase = Phase::Starting(start);
+                self.follow(step)
+            }
         };
-        let (start, step) = FirstStart::after_look(self.quorum, Start::Automatic { floor }, *seen, *silent);
-        self.phase = Phase::Starting(start);
-        Some(self.follow(step))
+        let outdated = match step {
+            Step::Done(Readiness::Unstarted { .. } | Readiness::NotStarted(Outcome::InUse { .. })) => {
+                members > 0 && !self.again
+            }
+            _ => false,
+        };
+        if outdated && !mutated!(LookOnce) {
+            self.again = true;
+            return Some(self.look());
+        }
+        Some(step)
     }
 
     fn follow(&mut self, step: Step) -> Step<Readiness> {
@@ -129,7 +158,7 @@ impl<const MAX: usize> GetReady<MAX> {
 
 impl<const MAX: usize> ByNode for GetReady<MAX> {
     fn hash_shared<H: Hasher>(&self, state: &mut H) {
-        (self.quorum, self.floor, core::mem::discriminant(&self.phase)).hash(state);
+        (self.quorum, self.floor, self.again, core::mem::discriminant(&self.phase)).hash(state);
         if let Phase::Starting(start) = &self.phase {
             start.hash_shared(state);
         }
@@ -201,6 +230,23 @@ mod tests {
         nodes[0].record.high += 1;
         let empty = [1, 2].map(NodeId::new).into_iter().collect();
         assert_eq!(run(&mut nodes, Some(70), &[]), Readiness::NotStarted(Outcome::InUse { empty }));
+    }
+
+    /// Three nodes are seen empty; somebody else starts all five and uses the others before they are seen.
+    #[test]
+    fn a_look_that_was_overtaken_by_another_first_start_is_taken_again() {
+        for floor in [Some(70), None] {
+            let empty = Reply::Record(NodeState::default().record);
+            let mut used = NodeState::member(FIRST_EPOCH, 60);
+            used.record.high += 1;
+            let (mut machine, step) = GetReady::<5>::new(Quorum::of(5), floor);
+            [0, 1, 2].map(|node| assert_eq!(machine.handle(NodeId::new(node), empty), None));
+            assert_eq!(machine.handle(NodeId::new(3), Reply::Record(used.record)), None);
+            let again = machine.handle(NodeId::new(4), Reply::Record(used.record));
+            assert_eq!(again, Some(step), "it looks again");
+            let answer = |node| machine.handle(NodeId::new(node), Reply::Record(used.record));
+            assert_eq!([0, 1, 2].map(answer), [None, None, Some(Step::Done(Readiness::Ready))]);
+        }
     }
 
     #[test]

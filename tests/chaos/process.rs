@@ -100,7 +100,12 @@ impl Process {
 
     /// Waits until the process stands still.
     pub(crate) fn wait_frozen(&self) {
-        wait_until(Duration::from_secs(10), || self.process().is_frozen());
+        wait_until(Duration::from_secs(10), || self.is_frozen());
+    }
+
+    /// Whether the process stands still.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.process.is_frozen())
     }
 
     /// Whether the process has failed: ended without having finished.

@@ -258,6 +258,26 @@ impl Run {
     }
 }
 
+/// What fails in the middle of a run is not understood without where everybody is.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for worker in 0..self.plan.workers {
+            let process = self.worker(worker);
+            let (told, frozen) = (process.told(), process.is_frozen());
+            let Told { done, lost, fenced, unanswered, refused, pauses, lingers, finished, .. } = &*told;
+            eprintln!(
+                "worker {worker}: done {done}, lost {lost}, fenced {fenced}, unanswered {unanswered}, refused {refused}, \
+                 pauses {pauses}, lingers {lingers}, finished {finished}, frozen {frozen}"
+            );
+        }
+        let injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        eprintln!("after {:.1?}: {injected:?}", self.watch.elapsed());
+    }
+}
+
 /// A run that is over.
 pub(crate) struct Finished {
     pub(crate) row: Row,

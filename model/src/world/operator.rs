@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use redfence::proto::first_start::{FirstStart, Start, Step};
+use redfence::proto::first_start::{FirstStart, Outcome, Start, Step};
 use redfence::proto::ready::Readiness;
 use redfence::proto::{ByNode, GetReady, NodeId, NodeSet, Quorum, Readmit, Reply, Request};
 
@@ -45,8 +45,18 @@ pub struct Operator<const N: usize> {
     calls: [Option<Request>; N],
     /// Requests that the operator has given up, or sent a second time; they may still arrive, in this order.
     stale: [[Option<Request>; 2]; N],
-    /// It has found a quorum of nodes ready.
-    ready: bool,
+    found: Found,
+}
+
+/// What a look at the nodes has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Found {
+    /// Nothing yet, or not enough answers.
+    Nothing,
+    /// A quorum of nodes is ready.
+    Ready,
+    /// Empty nodes beside nodes in use: they are said to have lost their data.
+    Lost,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +72,7 @@ enum Machine<const N: usize> {
 impl<const N: usize> Operator<N> {
     /// One that has not begun.
     pub fn new(job: Job) -> Self {
-        Self { job, machine: Machine::Idle, calls: [None; N], stale: [[None; 2]; N], ready: false }
+        Self { job, machine: Machine::Idle, calls: [None; N], stale: [[None; 2]; N], found: Found::Nothing }
     }
 
     /// What it is there for.
@@ -167,12 +177,21 @@ impl<const N: usize> Operator<N> {
 
     /// Whether it has found a quorum of nodes ready.
     pub fn is_ready(&self) -> bool {
-        self.ready
+        self.found == Found::Ready
+    }
+
+    /// Whether it has said that nodes lost their data.
+    pub fn accuses(&self) -> bool {
+        self.found == Found::Lost
     }
 
     fn obey_readiness(&mut self, step: Step<Readiness>) {
         if let Step::Done(found) = step {
-            self.ready = found.is_ready();
+            self.found = match found {
+                _ if found.is_ready() => Found::Ready,
+                Readiness::NotStarted(Outcome::InUse { .. }) => Found::Lost,
+                _ => Found::Nothing,
+            };
             // It goes on to its attempt; what it has asked and not heard makes no difference.
             self.calls = [None; N];
         }
@@ -195,7 +214,7 @@ impl<const N: usize> Operator<N> {
 
 impl<const N: usize> ByNode for Operator<N> {
     fn hash_shared<H: Hasher>(&self, state: &mut H) {
-        (self.job, self.ready).hash(state);
+        (self.job, self.found).hash(state);
         match &self.machine {
             Machine::Idle => state.write_u8(0),
             Machine::GettingReady(machine) => machine.hash_shared(state),

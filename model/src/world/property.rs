@@ -4,6 +4,7 @@ use redfence::invariants;
 use redfence::proto::Owner;
 
 use super::link::{Ask, Slot};
+use super::operator::Operator;
 use super::settings::{Fault, Settings};
 use super::state::{App, Client, ETERNAL, Node, State};
 
@@ -39,6 +40,8 @@ pub enum Property {
     WakesEnd,
     /// While no node has lost its data, fresh nodes can still be started: none has granted before a quorum has an epoch.
     Startable,
+    /// While no node has lost its data, no look at the nodes ends with the word that one has.
+    FalseAlarm,
     /// Somebody wins.
     Win,
     /// Every client has won at least once.
@@ -85,6 +88,7 @@ impl Property {
             Self::HollowWin => "hollow-win".into(),
             Self::WakesEnd => "wakes-end".into(),
             Self::Startable => "startable".into(),
+            Self::FalseAlarm => "false-alarm".into(),
             Self::Win => "win".into(),
             Self::AllWin => "all-win".into(),
             Self::SecondWin => "second-win".into(),
@@ -113,7 +117,8 @@ impl Property {
             | Self::LockOrder
             | Self::HollowWin
             | Self::WakesEnd
-            | Self::Startable => Kind::Always,
+            | Self::Startable
+            | Self::FalseAlarm => Kind::Always,
             _ => Kind::Sometimes,
         }
     }
@@ -141,6 +146,10 @@ impl Property {
                 let members = state.nodes.iter().filter(|node| node.epoch > 0);
                 let granted = state.nodes.iter().any(|node| node.high > node.floor);
                 !granted || members.count() >= settings.config().quorum.needed()
+            }
+            Self::FalseAlarm => {
+                let wiped = Self::Happens(Fault::Wipe).is_true(settings, state);
+                wiped || !state.operators.iter().any(Operator::accuses)
             }
             Self::Win => clients.iter().any(|client| client.app == App::Holding),
             Self::AllWin => clients.iter().all(|client| (App::Holding..=App::Over).contains(&client.app)),

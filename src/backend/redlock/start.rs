@@ -20,7 +20,7 @@ use crate::proto::readmit::Readmitted;
 use crate::proto::ready::Readiness;
 use crate::proto::session::{AcquireFailure, Mode};
 use crate::proto::tally::MAX_NODES;
-use crate::proto::{FirstStart, GetReady, NodeId, Readmit, Reply};
+use crate::proto::{FirstStart, GetReady, NodeId, Readmit, Reply, Request};
 
 /// After finding that a first start is not possible, how long not to try one again; and how often empty nodes are told.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -74,15 +74,11 @@ impl Redlock {
 
     async fn get_ready(&self) -> Result<(), Failed> {
         let begun = self.clock.now();
-        let (mut found, mut ran) = self.look().await;
-        // A look is not one moment: nodes that it saw empty may have been started, and then another one used, before it saw that
-        // one. Nobody uses a node before a quorum has an epoch, so a look that begins now finds the quorum.
-        let some_started = ran.report.count(|answer| *answer == NodeAnswer::Ready) > 0;
-        let may_be_stale =
-            matches!(found, Readiness::Unstarted { .. } | Readiness::NotStarted(Outcome::InUse { .. }));
-        if some_started && may_be_stale {
-            (found, ran) = self.look().await;
-        }
+        let floor = self.may_start().then(|| self.clock.unix_micros());
+        let (mut machine, step) = GetReady::<{ MAX_NODES }>::new(self.settings.quorum, floor);
+        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
+        let found =
+            ran.outcome.unwrap_or(Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all())));
         let empty = ran.report.count(|answer| *answer == NodeAnswer::Empty);
         tell(found, empty > 0);
         if found.is_ready() {
@@ -96,15 +92,6 @@ impl Redlock {
         }
         let (reason, elapsed) = (AcquireFailure::NoQuorum, self.clock.now().since(begun));
         Err(self.with_refusals(Failed { reason, elapsed, best: 0, report: ran.report }))
-    }
-
-    /// One look, and a first start if that is what is missing.
-    async fn look(&self) -> (Readiness, Ran<Readiness>) {
-        let floor = self.may_start().then(|| self.clock.unix_micros());
-        let (mut machine, step) = GetReady::<{ MAX_NODES }>::new(self.settings.quorum, floor);
-        let ran = self.run(step, |id, reply| machine.handle(id, reply)).await;
-        let nobody = Readiness::NotStarted(Outcome::Unanswered(self.settings.quorum.all()));
-        (ran.outcome.unwrap_or(nobody), ran)
     }
 
     /// Whether an attempt failed because too many nodes are empty: they may all be new, and are looked at again.
@@ -180,6 +167,7 @@ impl Redlock {
                 Step::Done(outcome) => return Ran { outcome: Some(outcome), report, refused },
                 Step::Send { to, request } => (to, request),
             };
+            let looks = request == Request::Inspect;
             let mut open = self.ask(to, Question::new(&keys, request));
             let mut next = None;
             while next.is_none()
@@ -187,7 +175,8 @@ impl Redlock {
             {
                 next = handle(id, answer.reply);
                 let said = &mut report.0[id.index()].answer;
-                if let (NodeAnswer::Empty, NodeAnswer::Failed(error)) = (&*said, &answer.answer) {
+                if let (NodeAnswer::Empty, NodeAnswer::Failed(error), false) = (&*said, &answer.answer, looks)
+                {
                     refused.push((id, error.clone()));
                 }
                 *said = answer.answer;

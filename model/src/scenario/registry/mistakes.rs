@@ -5,7 +5,8 @@ use super::{
 };
 use crate::scenario::Scenario;
 use crate::world::Property::{
-    AllWin, Belief, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder, WakesEnd,
+    AllWin, Belief, FalseAlarm, HollowWin, KeyLeftBehind, NobodyWins, Orphan, ReleaseSafety, TokenOrder,
+    WakesEnd,
 };
 use crate::world::{Economy, Faults, Hint, Job, Owners, Settings, Time, Wiring, Work};
 
@@ -403,6 +404,21 @@ fn tokens() -> Vec<Scenario> {
             "an empty node votes",
             faults(no_hint, Faults { wipe: 1, ..NONE }),
             11,
+        ),
+        with(
+            "look-once",
+            scenario(
+                "m-look-once",
+                "a look that another client's first start has overtaken is believed: new nodes are said to have lost their data",
+                Settings {
+                    operators: &[Job::Start { floor: 1 }, Job::Start { floor: 1 }],
+                    overlap: true,
+                    look_first: true,
+                    ..no_hint
+                },
+                0,
+                &[violated(FalseAlarm, 13)],
+            ),
         ),
         with(
             "plain-delete",
