@@ -240,7 +240,9 @@ mod tests {
             let mut used = NodeState::member(FIRST_EPOCH, 60);
             used.record.high += 1;
             let (mut machine, step) = GetReady::<5>::new(Quorum::of(5), floor);
-            [0, 1, 2].map(|node| assert_eq!(machine.handle(NodeId::new(node), empty), None));
+            for node in [0, 1, 2] {
+                assert_eq!(machine.handle(NodeId::new(node), empty), None);
+            }
             assert_eq!(machine.handle(NodeId::new(3), Reply::Record(used.record)), None);
             let again = machine.handle(NodeId::new(4), Reply::Record(used.record));
             assert_eq!(again, Some(step), "it looks again");

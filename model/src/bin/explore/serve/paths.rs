@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use redfence_model::check::Control;
 use redfence_model::scenario::Scenario;
 use redfence_model::trace::{Error, shortest};
 use redfence_model::world::Property;
+use tokio::time::Instant;
 
 use super::oops::Oops;
 
@@ -26,6 +27,8 @@ const LONGEST: Duration = Duration::from_secs(90);
 /// A search that nobody asks for any more ends.
 const PERIOD: Duration = Duration::from_millis(100);
 const UNWATCHED: u32 = 300;
+/// How long it is said that a search took too long, before it is tried again: the machine may have had other things to do.
+const NOT_NOW: Duration = Duration::from_secs(5);
 
 /// Asks again while the answer is that it will be there soon: a page loads itself again then, a picture or a file cannot.
 pub(super) fn patiently<T>(ask: impl Fn() -> Result<T, Oops>) -> Result<T, Oops> {
@@ -59,8 +62,17 @@ enum Entry {
         unwatched: u32,
     },
     Found(Option<Vec<usize>>),
-    /// Not within the bounds.
-    TooLong(u64),
+    /// Not within the bounds. Out of states it stays so; out of time it is searched again for whoever asks later.
+    TooLong {
+        states: u64,
+        until: Option<Instant>,
+    },
+}
+
+impl Entry {
+    fn is_over(&self) -> bool {
+        matches!(self, Self::TooLong { until: Some(until), .. } if *until <= Instant::now())
+    }
 }
 
 impl Known {
@@ -100,7 +112,7 @@ impl Paths {
             .unwrap_or_else(PoisonError::into_inner);
         match entries.get(&name) {
             Some(Entry::Found(path)) => Ok(path.clone()),
-            Some(Entry::TooLong(states)) => Err(Oops::new(
+            Some(Entry::TooLong { states, .. }) => Err(Oops::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!(
                     "no state found in {states} states, which is as far as this page searches; \
@@ -123,7 +135,7 @@ impl Paths {
 
     fn begin(&self, entries: &mut HashMap<Name, Entry>, scenario: &Scenario, property: Property) {
         let name = (scenario.name, property);
-        if entries.contains_key(&name) {
+        if entries.get(&name).is_some_and(|entry| !entry.is_over()) {
             return;
         }
         let control = Control::default();
@@ -156,7 +168,8 @@ impl Known {
                 entries.insert(name, Entry::Found(path));
             }
             Ok(Err(Error::Ended)) if unwatched < UNWATCHED => {
-                entries.insert(name, Entry::TooLong(states));
+                let until = (states <= MOST_STATES).then(|| Instant::now() + NOT_NOW);
+                entries.insert(name, Entry::TooLong { states, until });
             }
             // Not now, or it broke: whoever asks again gets another search.
             Ok(Err(_)) | Err(_) => {}
@@ -180,5 +193,27 @@ impl Known {
                 control.stop.store(true, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redfence_model::scenario;
+
+    use super::*;
+
+    #[test]
+    fn a_search_that_ran_out_of_time_is_tried_again_and_one_that_ran_out_of_states_is_not() {
+        let scenario = scenario::find("s3-empty-restart").expect("a scenario");
+        let name = (scenario.name, Property::Belief);
+        let asked = |until: Option<Instant>| {
+            let paths = Paths::default();
+            paths.known.entries().insert(name, Entry::TooLong { states: 7, until });
+            paths.shortest(&scenario, Property::Belief, TO_THE_END)
+        };
+        assert!(asked(Some(Instant::now() + TO_THE_END)).is_err());
+        assert!(asked(None).is_err());
+        let path = asked(Some(Instant::now())).expect("an answer").expect("a path");
+        assert_eq!(path.len(), 11);
     }
 }
