@@ -61,7 +61,7 @@ fn a_lock_breaks_before_your_eyes(program: &str) {
 
     // Faster than the pages come, and the first answer is the last: what was pressed last is where it ends.
     browser.value(
-        "{ const real = fetch; let first = true; window.fetch = async (...asked) => { \
+        "{ const real = fetch; let first = true; window.late = () => { first = true; }; window.fetch = async (...asked) => { \
          if (first) { first = false; await new Promise(late => setTimeout(late, 600)); } return real(...asked); }; }",
     );
     for key in ["Home", "ArrowRight", "ArrowRight", "End", "ArrowLeft", "ArrowLeft"] {
@@ -69,6 +69,12 @@ fn a_lock_breaks_before_your_eyes(program: &str) {
     }
     stands(&mut browser, "step 9 of 11");
     browser.until("waiting === 0 && location.search === '?at=9'");
+
+    // Back while a page is on its way: what is seen and the address agree.
+    browser.value("late()");
+    browser.press("End");
+    browser.value("history.back()");
+    browser.until("waiting === 0 && location.search === '?at=' + document.querySelector('.stepper strong').innerText.split(' ')[1]");
     browser.press("End");
     stands(&mut browser, "step 11 of 11");
     browser.value("(() => { const s = document.querySelector('.slider'); s.value = 9; s.dispatchEvent(new Event('change')); })()");

@@ -52,9 +52,10 @@ document.addEventListener("click", (event) => {
   inTurn(() => go(href, "pushState"));
 });
 
+// Replaced, because a page that was on its way may have put its own address there meanwhile.
 addEventListener("popstate", () => {
   const address = location.href;
-  inTurn(() => go(address, null));
+  inTurn(() => go(address, "replaceState"));
 });
 
 // The slider, and the search under way.

@@ -201,7 +201,7 @@ async fn trace_export(
     work(move || {
         let export = Export::named(&export)?;
         let story =
-            paths::patiently(|| Story::shortest(&shared.paths, &scenario, &property, paths::TO_THE_END))?;
+            paths::patiently(|| Story::shortest(&shared.paths, &scenario, &property, paths::A_MOMENT))?;
         pages::export::answer(&story, export)
     })
     .await

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 use redfence_model::scenario;
 
-use super::super::paths::{Paths, TO_THE_END};
+use super::super::paths::{A_MOMENT, Paths, patiently};
 use super::super::story;
 use super::shell;
 
@@ -75,7 +75,7 @@ pub(in super::super) fn prepare(paths: &Paths) {
     std::thread::spawn(move || {
         for stop in &STOPS {
             // What cannot be had here is said where it is asked for.
-            let _ = story::Story::shortest(&paths, stop.scenario, stop.property, TO_THE_END);
+            let _ = patiently(|| story::Story::shortest(&paths, stop.scenario, stop.property, A_MOMENT));
         }
     });
 }
